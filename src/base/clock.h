@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <stop_token>
+#include <string>
+
+#include "base/result.h"
+
+namespace trainyard {
+
+using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+using SteadyTime = std::chrono::time_point<std::chrono::steady_clock, std::chrono::microseconds>;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// The only way to learn the time or to wait. Tests hand in a FakeClock (base/fake_clock.h). What is
+// leased or waited for is steady time. Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // The time written into records and shown to people. It never goes back and its differences are
+  // true durations, whatever happens to the machine's clock: see MonotoneClock.
+  virtual WallTime wall() const = 0;
+  virtual SteadyTime steady() const = 0;
+  // Returns early, and true, when `stop` is requested.
+  virtual bool sleep_until(SteadyTime when, std::stop_token stop) = 0;
+};
+
+// The machine's clock read once, at the start, and carried on by the boot clock (which counts a
+// suspended laptop's sleep too). So a step of the wall clock by an hour changes no duration and no
+// order. `not_before` is the newest time already on record: a restart never hands out an older one.
+class MonotoneClock : public Clock {
+ public:
+  explicit MonotoneClock(WallTime not_before = WallTime{});
+  WallTime wall() const override;
+  SteadyTime steady() const override;
+  bool sleep_until(SteadyTime when, std::stop_token stop) override;
+
+ private:
+  WallTime wall_start_;
+  SteadyTime steady_start_;
+};
+
+// RFC 3339 in UTC with microseconds: 2026-11-15T08:39:53.000123Z.
+std::string format_time(WallTime time);
+Result<WallTime> parse_time(std::string_view text);
+
+}  // namespace trainyard

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "model/run.h"
+#include "store/store.h"
+
+namespace trainyard::control {
+
+// What the server knows of itself, for supervisors.
+struct Addresses {
+  std::string socket;
+  std::string url;
+  std::string blobs;  // The folder, handed to supervisors on this host.
+};
+
+// Says whether a snapshot is here whole, and how large it is. The answer for one that is there is
+// remembered in the database.
+struct SnapshotSize {
+  int64_t files = 0;
+  int64_t bytes = 0;
+};
+using SnapshotCheck = std::function<Result<SnapshotSize>(std::string_view tree)>;
+
+struct Submission {
+  RunId id;  // Made by the client: the same id with the same spec is the same run.
+  RunSpec spec;
+  std::string user;
+};
+struct Submitted {
+  Run run;
+  bool created = false;  // false: it was there already.
+};
+
+// All runs: what submit, cancel and reports change, and the loop that places what waits. It decides
+// by model/run_state and does through store and engine; it never sees a process. Thread-safe.
+class Control {
+ public:
+  struct Parts {
+    Clock& clock;
+    store::Store& store;
+    engine::Engine& engine;  // `local`; more targets come later.
+    Log& log;
+    Addresses addresses;
+    SnapshotCheck snapshot_check;
+    // A run's version grew: wakes its readers.
+    std::function<void(const RunId&)> changed;
+  };
+  static std::unique_ptr<Control> create(Parts parts);
+  virtual ~Control() = default;
+
+  virtual Result<Submitted> submit(const Submission& submission) = 0;
+  virtual Result<Run> cancel(const RunId& id, std::string_view by) = 0;
+  // Takes what is new of `reports`; conflict for an attempt that is not the newest or is over.
+  virtual Result<Orders> report(const AttemptId& attempt, std::span<const Report> reports) = 0;
+  virtual Result<Orders> orders(const AttemptId& attempt) = 0;
+
+  // The run with its reason computed now: "waits for 2 CPUs: 1 free of 2; position 3".
+  virtual Result<Run> run(const RunId& id) = 0;
+  virtual Result<std::vector<Run>> runs(const store::RunFilter& filter) = 0;
+
+  // After a start: takes up again every run that is not over.
+  virtual Status recover() = 0;
+  // One round: places what fits, looks after leases. Returns when to call again at the latest.
+  // The simulator and tests call it; run() does so in a loop, woken by every change.
+  virtual SteadyTime tick() = 0;
+  virtual void run(std::stop_token stop) = 0;
+
+  struct Load {
+    engine::Capacity capacity;
+    int cpus_used = 0;
+    int64_t memory_used_bytes = 0;
+    int64_t queued = 0;
+    int64_t live = 0;
+  };
+  virtual Load load() = 0;
+};
+
+}  // namespace trainyard::control

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+
+#include "base/id.h"
+#include "model/run_spec.h"
+
+namespace trainyard {
+
+// All that a supervisor is told: the file assignment.json (0600) in its attempt's folder. The token
+// travels here and never in arguments.
+struct Assignment {
+  std::string run;
+  int attempt = 1;
+  std::string token;          // The attempt's: refused once a newer attempt exists.
+  std::string server_socket;  // The server's Unix socket, where supervisor and server share a host.
+  std::string server_url;     // http://host:port, for ranks and for supervisors elsewhere.
+  std::string blobs;          // A folder on this node that may hold blobs; empty: all over the API.
+  std::string user;           // Who submitted.
+  std::string workspace_id;
+  std::string experiment_id;
+  std::string subscription_id;
+  std::string resource_group;
+  RunSpec spec;
+
+  AttemptId id() const { return {RunId{run}, attempt}; }
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("run", self.run);
+    f("attempt", self.attempt);
+    f("token", self.token);
+    f("serverSocket", self.server_socket);
+    f("serverUrl", self.server_url);
+    f("blobs", self.blobs);
+    f("user", self.user);
+    f("workspaceId", self.workspace_id);
+    f("experimentId", self.experiment_id);
+    f("subscriptionId", self.subscription_id);
+    f("resourceGroup", self.resource_group);
+    f("spec", self.spec);
+  }
+};
+
+}  // namespace trainyard

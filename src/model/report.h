@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/id.h"
+
+namespace trainyard {
+
+// How one rank's first process ended: data, not an Error.
+struct RankExit {
+  int rank = 0;
+  int exit_code = 0;  // As a shell has it: 128+N for signal N, 126 not executable, 127 not found.
+  int signal = 0;     // 0: none.
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("rank", self.rank);
+    f("exitCode", self.exit_code);
+    f("signal", self.signal);
+  }
+  bool operator==(const RankExit&) const = default;
+};
+
+// Why an attempt is over.
+enum class EndCause {
+  exited,         // Every rank ended by itself; `exit_code` is that of the first rank to fail, else 0.
+  canceled,       // We stopped it because somebody asked.
+  time_limit,     // We stopped it because its time was up.
+  no_space,       // We stopped it, or its outputs could not be kept: the disk is full.
+  prepare_failed, // It never started: code, folder or program; user code has not run.
+  lost,           // Its supervisor or node went away.
+};
+std::string_view to_string(EndCause cause);
+Result<EndCause> end_cause_from(std::string_view name);
+
+// What an attempt came to.
+struct AttemptEnd {
+  EndCause cause = EndCause::exited;
+  int exit_code = 0;
+  int signal = 0;
+  int rank = -1;                // The first rank to fail; -1: none.
+  bool ranks_started = false;   // User code may have run.
+  std::string error;            // One plain sentence for people, empty for success.
+  std::string outputs;          // The tree of outputs/, a SHA-256; empty: none.
+  std::vector<RankExit> ranks;
+  double cpu_seconds = 0;
+  int64_t memory_peak_bytes = 0;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("cause", self.cause);
+    f("exitCode", self.exit_code);
+    f("signal", self.signal);
+    f("rank", self.rank);
+    f("ranksStarted", self.ranks_started);
+    f("error", self.error);
+    f("outputs", self.outputs);
+    f("ranks", self.ranks);
+    f("cpuSeconds", self.cpu_seconds);
+    f("memoryPeakBytes", self.memory_peak_bytes);
+  }
+  bool operator==(const AttemptEnd&) const = default;
+};
+
+// What a supervisor tells, in order. Each carries the attempt's sequence number (from 1), so a
+// report sent twice counts once.
+enum class ReportKind {
+  preparing,   // The supervisor is there and stages code.
+  starting,    // Code is staged; ranks are being launched.
+  running,     // All ranks run; `node` and `pids` are set.
+  finalizing,  // No rank is left; outputs and logs are being captured.
+  sample,      // CPU and memory so far.
+  ended,       // `end` is set; the last report of an attempt.
+};
+std::string_view to_string(ReportKind kind);
+Result<ReportKind> report_kind_from(std::string_view name);
+
+struct Report {
+  int64_t seq = 0;
+  int64_t age_us = 0;      // How long before sending it happened; the server subtracts it from its clock.
+  ReportKind kind = ReportKind::preparing;
+  std::string detail;      // A few words for the timeline: "214 files, 38 MB".
+  std::string node;        // running: the host's name.
+  double cpu_seconds = 0;  // sample: used so far, all processes of the attempt.
+  int64_t memory_bytes = 0;
+  int64_t memory_peak_bytes = 0;
+  AttemptEnd end;          // ended.
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("seq", self.seq);
+    f("ageUs", self.age_us);
+    f("kind", self.kind);
+    f("detail", self.detail);
+    f("node", self.node);
+    f("cpuSeconds", self.cpu_seconds);
+    f("memoryBytes", self.memory_bytes);
+    f("memoryPeakBytes", self.memory_peak_bytes);
+    f("end", self.end);
+  }
+  bool operator==(const Report&) const = default;
+};
+
+// The server's answer to reports (also to none: a heartbeat), and what GET …/orders waits for.
+struct Orders {
+  int64_t seq_acknowledged = 0;  // Reports up to here are kept; they need not be sent again.
+  bool cancel = false;           // Somebody asked: SIGTERM, grace, SIGKILL.
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("seqAcknowledged", self.seq_acknowledged);
+    f("cancel", self.cancel);
+  }
+  bool operator==(const Orders&) const = default;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "model/report.h"
+#include "model/run_spec.h"
+#include "model/run_state.h"
+
+namespace trainyard {
+
+// One entry of a run's history. `kind` is "submitted", "queued", "provisioning", "preparing",
+// "starting", "running", "finalizing", "lost", "cancel_requested", "ended".
+struct RunEventRecord {
+  int64_t seq = 0;  // Per run, from 1, without gaps.
+  WallTime at{};
+  int attempt = 0;
+  std::string kind;
+  std::string text;  // A plain sentence, or empty.
+};
+
+// One stretch of a run's time. Phases follow each other without gaps, from createdAt to endedAt.
+struct Phase {
+  std::string name;  // queue, provision, prepare, start, run, capture
+  int attempt = 0;
+  WallTime started{};
+  std::optional<WallTime> ended;
+  std::string text;  // Why it waited, or what was done: one plain sentence.
+};
+
+struct Attempt {
+  int number = 0;
+  std::string node;
+  WallTime placed{};
+  std::optional<WallTime> started;  // When its ranks ran.
+  std::optional<WallTime> ended;
+  std::optional<AttemptEnd> end;
+  double cpu_seconds = 0;
+  int64_t memory_bytes = 0;
+  int64_t memory_peak_bytes = 0;
+};
+
+// A run as it is read.
+struct Run {
+  RunId id;
+  int64_t number = 0;   // Order of submission in this server.
+  int64_t version = 0;  // Grows with every change; readers wait for it.
+  RunSpec spec;
+  std::string user;
+  std::string workspace_id;
+  std::string experiment_id;
+  std::string subscription_id;
+  std::string resource_group;
+  RunLife life;
+  std::string reason;  // What it waits for or failed of, in words and numbers.
+  WallTime created{};
+  std::optional<WallTime> started;
+  std::optional<WallTime> ended;
+  std::string outputs;  // The tree of outputs/; empty: none.
+  int64_t snapshot_files = 0;
+  int64_t snapshot_bytes = 0;
+  std::vector<Attempt> attempts;        // Empty in lists.
+  std::vector<RunEventRecord> events;   // Empty in lists.
+};
+
+// The phases that `events` make, up to `now` for a run that is not over.
+std::vector<Phase> timeline(const Run& run, WallTime now);
+
+// The rank count of its console.
+inline int rank_count(const RunSpec& spec) { return spec.nodes * spec.processes_per_node; }
+
+// ---- who ----
+
+enum class Role { reader, submitter, admin };
+std::string_view to_string(Role role);
+Result<Role> role_from(std::string_view name);
+
+struct User {
+  int64_t id = 0;
+  std::string name;
+  Role role = Role::reader;
+  WallTime created{};
+};
+
+struct Token {
+  int64_t id = 0;
+  std::string user;
+  std::string kind;   // "user"; later "node".
+  Role role = Role::reader;
+  std::string label;
+  WallTime created{};
+  std::optional<WallTime> expires;
+  std::optional<WallTime> revoked;
+};
+
+struct Workspace {
+  int64_t id = 0;
+  std::string name;
+  std::string subscription_id;
+  std::string resource_group;
+  std::string created_by;
+  WallTime created{};
+};
+
+struct Experiment {
+  int64_t id = 0;
+  std::string workspace;
+  std::string name;
+  int64_t run_count = 0;
+  WallTime created{};
+};
+
+}  // namespace trainyard

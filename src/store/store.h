@@ -1,0 +1,92 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "model/run.h"
+
+namespace trainyard::db {
+class Db;
+class Transaction;
+}  // namespace trainyard::db
+
+namespace trainyard::store {
+
+struct RunFilter {
+  std::string workspace;   // Empty: all.
+  std::string experiment;
+  std::string status;      // The contract's word; empty: all.
+  std::string target;
+  int limit = 100;
+  int64_t before = 0;      // Only runs with a smaller `number`; 0: from the newest.
+};
+
+// Who a request comes from.
+struct Identity {
+  std::string user;
+  Role role = Role::reader;
+  std::optional<AttemptId> attempt;  // Set for an attempt's token.
+};
+
+// The metadata. Reads go over a few read connections, any thread. Writes are handed to one writer
+// thread that commits many callers' changes at once: eight clients cost one fdatasync, not eight.
+class Store {
+ public:
+  // Opens, and brings an older home up to date; refuses a newer one (`conflict`).
+  static Result<std::unique_ptr<Store>> open(const fs::path& database, Clock& clock);
+  virtual ~Store() = default;
+
+  // Runs `change` inside the next commit and returns when that commit is done (durable: on disk, an
+  // acknowledged submission outlives the power; not durable: outlives our crash only). An error
+  // returned by `change` undoes that change alone.
+  virtual Status write(Durable durable, std::function<Status(db::Transaction&)> change) = 0;
+
+  // The newest time on record, for MonotoneClock.
+  virtual Result<WallTime> newest_time() = 0;
+
+  // ---- reads ----
+  virtual Result<Run> run(const RunId& id) = 0;                      // With attempts and events.
+  virtual Result<RunId> find_run(std::string_view beginning) = 0;    // not_found; conflict if several.
+  virtual Result<std::vector<Run>> runs(const RunFilter& filter) = 0;  // Newest first.
+  virtual Result<std::vector<Workspace>> workspaces() = 0;
+  virtual Result<Workspace> workspace(std::string_view name) = 0;
+  virtual Result<std::vector<Experiment>> experiments(std::string_view workspace) = 0;
+  virtual Result<std::vector<User>> users() = 0;
+  virtual Result<std::vector<Token>> tokens() = 0;
+
+  // ---- users and tokens; each a commit of its own ----
+  virtual Result<User> create_user(std::string_view name, Role role) = 0;   // conflict if there.
+  virtual Status delete_user(std::string_view name) = 0;                    // Revokes its tokens.
+  struct NewToken {
+    Token token;
+    std::string secret;  // Shown once; only its hash is kept.
+  };
+  virtual Result<NewToken> create_token(std::string_view user, std::string_view label,
+                                        std::optional<WallTime> expires) = 0;
+  virtual Status revoke_token(int64_t id) = 0;
+  // Whose secret this is; `denied` when unknown, expired or revoked. Fast: an index on the hash.
+  virtual Result<Identity> identify(std::string_view secret) = 0;
+
+  virtual Result<Workspace> create_workspace(const Workspace& workspace) = 0;  // conflict if there.
+  virtual Status delete_workspace(std::string_view name) = 0;  // conflict while it has live runs.
+
+  // ---- a run's logs/ and system files: their names, in order of arrival ----
+  struct RunFile {
+    int64_t number = 0;  // The name of the file under runs/RUN/files/.
+    std::string path;
+  };
+  virtual Result<std::vector<RunFile>> files(const RunId& run) = 0;
+  virtual Result<RunFile> file(const RunId& run, std::string_view path) = 0;  // Made when new.
+
+  // ---- the house ----
+  virtual Status backup_to(const fs::path& database) = 0;   // A consistent copy, while we run.
+  virtual Status check() = 0;                               // SQLite's own integrity check.
+  virtual Result<int64_t> count_runs(RunStatus status) = 0;
+};
+
+}  // namespace trainyard::store
