@@ -6,7 +6,8 @@ find_package(Threads REQUIRED)
 find_program(CCACHE ccache)
 if(CCACHE)
   # Precompiled headers carry times; ccache is told that these do not matter.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE} sloppiness=pch_defines,time_macros base_dir=${CMAKE_SOURCE_DIR})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${CCACHE})
 endif()
 
 # Linked in statically where Debian has an archive: fewer libraries to load makes a faster start, and

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/result.h"
 
 namespace trainyard {
 
@@ -26,12 +27,12 @@ struct RankExit {
 
 // Why an attempt is over.
 enum class EndCause {
-  exited,         // Every rank ended by itself; `exit_code` is that of the first rank to fail, else 0.
-  canceled,       // We stopped it because somebody asked.
-  time_limit,     // We stopped it because its time was up.
-  no_space,       // We stopped it, or its outputs could not be kept: the disk is full.
-  prepare_failed, // It never started: code, folder or program; user code has not run.
-  lost,           // Its supervisor or node went away.
+  exited,      // Every rank ended by itself; `exit_code` is that of the first rank to fail, else 0.
+  canceled,    // We stopped it because somebody asked.
+  time_limit,  // We stopped it because its time was up.
+  no_space,    // We stopped it, or its outputs could not be kept: the disk is full.
+  prepare_failed,  // It never started: code, folder or program; user code has not run.
+  lost,            // Its supervisor or node went away.
 };
 std::string_view to_string(EndCause cause);
 Result<EndCause> end_cause_from(std::string_view name);
@@ -41,10 +42,10 @@ struct AttemptEnd {
   EndCause cause = EndCause::exited;
   int exit_code = 0;
   int signal = 0;
-  int rank = -1;                // The first rank to fail; -1: none.
-  bool ranks_started = false;   // User code may have run.
-  std::string error;            // One plain sentence for people, empty for success.
-  std::string outputs;          // The tree of outputs/, a SHA-256; empty: none.
+  int rank = -1;               // The first rank to fail; -1: none.
+  bool ranks_started = false;  // User code may have run.
+  std::string error;           // One plain sentence for people, empty for success.
+  std::string outputs;         // The tree of outputs/, a SHA-256; empty: none.
   std::vector<RankExit> ranks;
   double cpu_seconds = 0;
   int64_t memory_peak_bytes = 0;
@@ -80,14 +81,15 @@ Result<ReportKind> report_kind_from(std::string_view name);
 
 struct Report {
   int64_t seq = 0;
-  int64_t age_us = 0;      // How long before sending it happened; the server subtracts it from its clock.
+  int64_t age_us =
+      0;  // How long before sending it happened; the server subtracts it from its clock.
   ReportKind kind = ReportKind::preparing;
   std::string detail;      // A few words for the timeline: "214 files, 38 MB".
   std::string node;        // running: the host's name.
   double cpu_seconds = 0;  // sample: used so far, all processes of the attempt.
   int64_t memory_bytes = 0;
   int64_t memory_peak_bytes = 0;
-  AttemptEnd end;          // ended.
+  AttemptEnd end;  // ended.
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {

@@ -64,8 +64,8 @@ struct Run {
   std::string outputs;  // The tree of outputs/; empty: none.
   int64_t snapshot_files = 0;
   int64_t snapshot_bytes = 0;
-  std::vector<Attempt> attempts;        // Empty in lists.
-  std::vector<RunEventRecord> events;   // Empty in lists.
+  std::vector<Attempt> attempts;       // Empty in lists.
+  std::vector<RunEventRecord> events;  // Empty in lists.
 };
 
 // The phases that `events` make, up to `now` for a run that is not over.
@@ -90,7 +90,7 @@ struct User {
 struct Token {
   int64_t id = 0;
   std::string user;
-  std::string kind;   // "user"; later "node".
+  std::string kind;  // "user"; later "node".
   Role role = Role::reader;
   std::string label;
   WallTime created{};

@@ -29,18 +29,18 @@ struct Resources {
 struct RunSpec {
   std::string workspace = "default";
   std::string experiment;
-  std::string display_name;           // Empty: the run's id.
+  std::string display_name;  // Empty: the run's id.
   std::string target = "local";
-  std::vector<std::string> command;   // Executed without a shell.
-  std::string snapshot;               // The SHA-256 of the code's tree; empty: no code.
+  std::vector<std::string> command;  // Executed without a shell.
+  std::string snapshot;              // The SHA-256 of the code's tree; empty: no code.
   int nodes = 1;
   int processes_per_node = 1;
-  std::string distribution;           // "", "none", "pytorch"; more come later.
+  std::string distribution;  // "", "none", "pytorch"; more come later.
   Resources resources;
-  int64_t time_limit_s = 0;           // 0: none.
-  int64_t grace_s = 30;               // From SIGTERM to SIGKILL on cancel and time limit.
+  int64_t time_limit_s = 0;  // 0: none.
+  int64_t grace_s = 30;      // From SIGTERM to SIGKILL on cancel and time limit.
   std::map<std::string, std::string> environment_variables;  // Declared by the job.
-  std::map<std::string, std::string> submit_environment;     // PATH, HOME, … as they were at submit.
+  std::map<std::string, std::string> submit_environment;  // PATH, HOME, … as they were at submit.
   std::map<std::string, std::string> tags;
 
   template <class Self, class F>

@@ -35,8 +35,8 @@ bool is_final(RunStatus status);
 // What decides a run's next step, and nothing else.
 struct RunLife {
   RunStatus status = RunStatus::not_started;
-  int attempt = 0;       // The newest; 0: none yet.
-  int lost_early = 0;    // Attempts lost before user code ran; they are made again.
+  int attempt = 0;     // The newest; 0: none yet.
+  int lost_early = 0;  // Attempts lost before user code ran; they are made again.
   bool cancel_asked = false;
   std::optional<int> exit_code;  // Set with a final status.
   std::string error;             // Why it failed or was canceled; empty for completed.

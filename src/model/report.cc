@@ -1,0 +1,56 @@
+#include "model/report.h"
+
+#include <array>
+
+namespace trainyard {
+namespace {
+
+template <class E>
+using Name = std::pair<E, std::string_view>;
+
+constexpr std::array<Name<EndCause>, 6> kCauses = {{
+    {EndCause::exited, "exited"},
+    {EndCause::canceled, "canceled"},
+    {EndCause::time_limit, "time_limit"},
+    {EndCause::no_space, "no_space"},
+    {EndCause::prepare_failed, "prepare_failed"},
+    {EndCause::lost, "lost"},
+}};
+
+constexpr std::array<Name<ReportKind>, 6> kKinds = {{
+    {ReportKind::preparing, "preparing"},
+    {ReportKind::starting, "starting"},
+    {ReportKind::running, "running"},
+    {ReportKind::finalizing, "finalizing"},
+    {ReportKind::sample, "sample"},
+    {ReportKind::ended, "ended"},
+}};
+
+template <class Table, class E>
+std::string_view name_of(const Table& table, E value) {
+  for (const auto& [known, name] : table) {
+    if (known == value) return name;
+  }
+  return {};
+}
+
+template <class E, class Table>
+Result<E> value_of(const Table& table, std::string_view name, std::string_view what) {
+  for (const auto& [value, known] : table) {
+    if (known == name) return value;
+  }
+  return fail(ErrorKind::invalid, "'" + std::string(name) + "' is not " + std::string(what));
+}
+
+}  // namespace
+
+std::string_view to_string(EndCause cause) { return name_of(kCauses, cause); }
+Result<EndCause> end_cause_from(std::string_view name) {
+  return value_of<EndCause>(kCauses, name, "a cause of an attempt's end");
+}
+std::string_view to_string(ReportKind kind) { return name_of(kKinds, kind); }
+Result<ReportKind> report_kind_from(std::string_view name) {
+  return value_of<ReportKind>(kKinds, name, "a kind of report");
+}
+
+}  // namespace trainyard

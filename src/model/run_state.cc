@@ -1,0 +1,175 @@
+#include "model/run_state.h"
+
+#include <array>
+
+namespace trainyard {
+namespace {
+
+constexpr std::array<std::pair<RunStatus, std::string_view>, 11> kNames = {{
+    {RunStatus::not_started, "NotStarted"},
+    {RunStatus::queued, "Queued"},
+    {RunStatus::provisioning, "Provisioning"},
+    {RunStatus::preparing, "Preparing"},
+    {RunStatus::starting, "Starting"},
+    {RunStatus::running, "Running"},
+    {RunStatus::finalizing, "Finalizing"},
+    {RunStatus::cancel_requested, "CancelRequested"},
+    {RunStatus::completed, "Completed"},
+    {RunStatus::failed, "Failed"},
+    {RunStatus::canceled, "Canceled"},
+}};
+
+// With an attempt that has not ended.
+bool is_live(RunStatus status) {
+  return status >= RunStatus::provisioning && status <= RunStatus::cancel_requested;
+}
+
+std::unexpected<Error> misfit(const RunLife& life, std::string_view what) {
+  return fail(ErrorKind::conflict, std::string(what) + " does not fit a run that is " +
+                                       std::string(to_string(life.status)));
+}
+
+Status check_attempt(const RunLife& life, int attempt) {
+  if (is_final(life.status)) {
+    return fail(ErrorKind::conflict, "the run is over: " + std::string(to_string(life.status)));
+  }
+  if (attempt != life.attempt || !is_live(life.status)) {
+    return fail(ErrorKind::conflict, "attempt " + std::to_string(attempt) +
+                                         " is not the live one: the newest is " +
+                                         std::to_string(life.attempt));
+  }
+  return {};
+}
+
+RunLife finished(RunLife life, RunStatus status, int exit_code, std::string error) {
+  life.status = status;
+  life.exit_code = exit_code;
+  life.error = std::move(error);
+  return life;
+}
+
+// An attempt that ended before user code ran is simply made again, unless somebody wants it gone or
+// it keeps happening.
+Step lost(RunLife life, bool ranks_started, std::string why) {
+  if (life.cancel_asked) {
+    return {finished(std::move(life), RunStatus::canceled, 1, "canceled; " + why),
+            {RunAction::release}};
+  }
+  if (!ranks_started && ++life.lost_early < kLostEarlyMax) {
+    life.status = RunStatus::queued;
+    return {std::move(life), {RunAction::release, RunAction::requeue}};
+  }
+  return {finished(std::move(life), RunStatus::failed, 1, std::move(why)), {RunAction::release}};
+}
+
+Result<Step> on(const RunLife& life, const Enqueued&) {
+  if (life.status != RunStatus::not_started) return misfit(life, "queueing");
+  RunLife next = life;
+  next.status = RunStatus::queued;
+  return Step{next, {RunAction::requeue}};
+}
+
+Result<Step> on(const RunLife& life, const Claimed&) {
+  if (life.status != RunStatus::queued) return misfit(life, "placing");
+  RunLife next = life;
+  next.status = RunStatus::provisioning;
+  ++next.attempt;
+  return Step{next, {RunAction::place}};
+}
+
+Result<Step> on(const RunLife& life, const PlaceFailed& event) {
+  TRY(check_attempt(life, event.attempt));
+  return lost(life, false, event.why);
+}
+
+// A phase only ever goes forward; a report that would go back is late and changes nothing.
+Result<Step> on(const RunLife& life, const Reported& event) {
+  TRY(check_attempt(life, event.attempt));
+  RunLife next = life;
+  const auto reach = [&](RunStatus status) {
+    if (life.status != RunStatus::cancel_requested && status > life.status) next.status = status;
+  };
+  switch (event.kind) {
+    case ReportKind::preparing:
+      reach(RunStatus::preparing);
+      break;
+    case ReportKind::starting:
+      reach(RunStatus::starting);
+      break;
+    case ReportKind::running:
+      reach(RunStatus::running);
+      break;
+    case ReportKind::finalizing:
+      reach(RunStatus::finalizing);
+      break;
+    case ReportKind::sample:
+      break;
+    case ReportKind::ended:
+      return fail(ErrorKind::invalid, "an end is reported with what it came to");
+  }
+  return Step{next, {}};
+}
+
+Result<Step> on(const RunLife& life, const Ended& event) {
+  TRY(check_attempt(life, event.attempt));
+  const AttemptEnd& end = event.end;
+  const auto over = [&](RunStatus status, int exit_code, std::string error) -> Result<Step> {
+    return Step{finished(life, status, exit_code, std::move(error)), {RunAction::release}};
+  };
+  const int failure = end.exit_code != 0 ? end.exit_code : 1;
+  switch (end.cause) {
+    case EndCause::exited:
+      // A script that ended by itself before a cancel reached it has its own result.
+      if (end.exit_code == 0) return over(RunStatus::completed, 0, "");
+      return over(RunStatus::failed, failure, end.error);
+    case EndCause::canceled:
+    case EndCause::time_limit:
+      return over(RunStatus::canceled, 1, end.error);
+    case EndCause::no_space:
+    case EndCause::prepare_failed:
+      if (life.cancel_asked) return over(RunStatus::canceled, 1, end.error);
+      return over(RunStatus::failed, failure, end.error);
+    case EndCause::lost:
+      return lost(life, end.ranks_started, end.error);
+  }
+  return fail(ErrorKind::internal, "an attempt ended of an unknown cause");
+}
+
+Result<Step> on(const RunLife& life, const CancelAsked& event) {
+  if (is_final(life.status)) return misfit(life, "cancel");
+  RunLife next = life;
+  next.cancel_asked = true;
+  if (!is_live(life.status)) {
+    return Step{
+        finished(next, RunStatus::canceled, 1, "canceled by " + event.by + " before it started"),
+        {}};
+  }
+  next.status = RunStatus::cancel_requested;
+  return Step{next, {RunAction::order_cancel}};
+}
+
+}  // namespace
+
+std::string_view to_string(RunStatus status) {
+  for (const auto& [known, name] : kNames) {
+    if (known == status) return name;
+  }
+  return {};
+}
+
+Result<RunStatus> run_status_from(std::string_view name) {
+  for (const auto& [status, known] : kNames) {
+    if (known == name) return status;
+  }
+  return fail(ErrorKind::invalid, "'" + std::string(name) + "' is not a status",
+              "Known: NotStarted, Queued, Provisioning, Preparing, Starting, Running, Finalizing, "
+              "CancelRequested, Completed, Failed, Canceled.");
+}
+
+bool is_final(RunStatus status) { return status >= RunStatus::completed; }
+
+Result<Step> advance(const RunLife& life, const RunEvent& event) {
+  return std::visit([&](const auto& happened) { return on(life, happened); }, event);
+}
+
+}  // namespace trainyard

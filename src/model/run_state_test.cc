@@ -1,0 +1,144 @@
+#include "model/run_state.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+using namespace trainyard;
+
+namespace {
+
+constexpr int kAttempt = 2;
+
+RunLife life_in(RunStatus status) {
+  RunLife life;
+  life.status = status;
+  life.attempt = status <= RunStatus::queued ? 0 : kAttempt;
+  life.cancel_asked = status == RunStatus::cancel_requested;
+  return life;
+}
+
+AttemptEnd end_of(EndCause cause, int code = 0, bool ranks_started = true) {
+  AttemptEnd end;
+  end.cause = cause;
+  end.exit_code = code;
+  end.ranks_started = ranks_started;
+  end.error = code == 0 ? "" : "rank 0 exited with code " + std::to_string(code);
+  return end;
+}
+
+struct NamedEvent {
+  const char* name;
+  RunEvent event;
+};
+
+const NamedEvent kEvents[] = {
+    {"enqueued", Enqueued{}},
+    {"claimed", Claimed{}},
+    {"place failed", PlaceFailed{kAttempt, "no"}},
+    {"preparing", Reported{kAttempt, ReportKind::preparing}},
+    {"starting", Reported{kAttempt, ReportKind::starting}},
+    {"running", Reported{kAttempt, ReportKind::running}},
+    {"finalizing", Reported{kAttempt, ReportKind::finalizing}},
+    {"sample", Reported{kAttempt, ReportKind::sample}},
+    {"exit 0", Ended{kAttempt, end_of(EndCause::exited)}},
+    {"exit 3", Ended{kAttempt, end_of(EndCause::exited, 3)}},
+    {"canceled", Ended{kAttempt, end_of(EndCause::canceled)}},
+    {"time limit", Ended{kAttempt, end_of(EndCause::time_limit)}},
+    {"no space", Ended{kAttempt, end_of(EndCause::no_space)}},
+    {"lost early", Ended{kAttempt, end_of(EndCause::lost, 0, false)}},
+    {"lost late", Ended{kAttempt, end_of(EndCause::lost)}},
+    {"cancel", CancelAsked{"ada"}},
+};
+
+// Rows: events as above; columns: statuses in their order. '-' is a conflict, else the first
+// letters of what the run becomes: Q P(rovisioning) R(eparing is 'r') …
+//   N not started, Q queued, V provisioning, P preparing, S starting, R running, F finalizing,
+//   X cancel requested, C completed, E failed, K canceled
+const std::map<std::string, std::string> kTable = {
+    //                 NQVPSRFXCEK
+    {"enqueued", "Q----------"},   {"claimed", "-V---------"},    {"place failed", "--QQQQQK---"},
+    {"preparing", "--PPSRFX---"},  {"starting", "--SSSRFX---"},   {"running", "--RRRRFX---"},
+    {"finalizing", "--FFFFFX---"}, {"sample", "--VPSRFX---"},     {"exit 0", "--CCCCCC---"},
+    {"exit 3", "--EEEEEE---"},     {"canceled", "--KKKKKK---"},   {"time limit", "--KKKKKK---"},
+    {"no space", "--EEEEEK---"},   {"lost early", "--QQQQQK---"}, {"lost late", "--EEEEEK---"},
+    {"cancel", "KKXXXXXX---"},
+};
+
+constexpr std::string_view kLetters = "NQVPSRFXCEK";
+
+}  // namespace
+
+TEST_CASE("every event in every status leads where the table says") {
+  for (const auto& [name, event] : kEvents) {
+    const std::string& row = kTable.at(name);
+    REQUIRE(row.size() == kLetters.size());
+    for (size_t column = 0; column < kLetters.size(); ++column) {
+      CAPTURE(name);
+      const RunLife before = life_in(static_cast<RunStatus>(column));
+      CAPTURE(to_string(before.status));
+      const Result<Step> step = advance(before, event);
+      if (row[column] == '-') {
+        REQUIRE(!step);
+        CHECK(step.error().kind == ErrorKind::conflict);
+        continue;
+      }
+      REQUIRE(step);
+      CHECK(kLetters[static_cast<size_t>(step->life.status)] == row[column]);
+      CHECK(is_final(step->life.status) == step->life.exit_code.has_value());
+    }
+  }
+}
+
+TEST_CASE("a report of an older attempt is refused") {
+  const RunLife life = life_in(RunStatus::running);
+  for (const RunEvent& event :
+       {RunEvent(Reported{kAttempt - 1, ReportKind::sample}),
+        RunEvent(Ended{kAttempt - 1, end_of(EndCause::exited)}), RunEvent(PlaceFailed{1, "no"})}) {
+    const Result<Step> step = advance(life, event);
+    REQUIRE(!step);
+    CHECK(step.error().kind == ErrorKind::conflict);
+  }
+}
+
+TEST_CASE("an attempt lost before user code ran is made again, but not for ever") {
+  RunLife life = life_in(RunStatus::queued);
+  int attempts = 0;
+  while (!is_final(life.status)) {
+    const Result<Step> claimed = advance(life, Claimed{});
+    REQUIRE(claimed);
+    ++attempts;
+    const Result<Step> ended =
+        advance(claimed->life, Ended{claimed->life.attempt, end_of(EndCause::lost, 0, false)});
+    REQUIRE(ended);
+    life = ended->life;
+    REQUIRE(attempts <= kLostEarlyMax);
+  }
+  CHECK(attempts == kLostEarlyMax);
+  CHECK(life.status == RunStatus::failed);
+  CHECK(life.exit_code == 1);
+}
+
+TEST_CASE("a failed run has its script's exit code, a canceled one has 1") {
+  CHECK(advance(life_in(RunStatus::running), Ended{kAttempt, end_of(EndCause::exited, 42)})
+            ->life.exit_code == 42);
+  CHECK(advance(life_in(RunStatus::cancel_requested), Ended{kAttempt, end_of(EndCause::canceled)})
+            ->life.exit_code == 1);
+}
+
+TEST_CASE("an attempt that ended gives its resources back") {
+  const Result<Step> step =
+      advance(life_in(RunStatus::running), Ended{kAttempt, end_of(EndCause::exited)});
+  REQUIRE(step);
+  CHECK(step->actions == std::vector{RunAction::release});
+}
+
+TEST_CASE("a status has the contract's name, both ways") {
+  for (size_t i = 0; i < kLetters.size(); ++i) {
+    const auto status = static_cast<RunStatus>(i);
+    const Result<RunStatus> back = run_status_from(to_string(status));
+    REQUIRE(back);
+    CHECK(*back == status);
+  }
+  CHECK(!run_status_from("Done"));
+}
