@@ -9,5 +9,5 @@ namespace trainyard {
 
 // ENSURE(!attempt.ended);
 // What must be true unless we have a bug; on in release. Never for what a user or a peer can cause.
-#define ENSURE(condition)                                                                      \
+#define ENSURE(condition) \
   ((condition) ? static_cast<void>(0) : ::trainyard::ensure_failed(#condition, __FILE__, __LINE__))

@@ -53,9 +53,9 @@ Result<WallTime> parse_time(std::string_view text) {
   tm parts{};
   char fraction[10] = "";
   const std::string copy(text);
-  const int read = std::sscanf(copy.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%9[0-9]", &parts.tm_year,
-                               &parts.tm_mon, &parts.tm_mday, &parts.tm_hour, &parts.tm_min,
-                               &parts.tm_sec, fraction);
+  const int read =
+      std::sscanf(copy.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%9[0-9]", &parts.tm_year, &parts.tm_mon,
+                  &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &parts.tm_sec, fraction);
   if (read < 6 || text.empty() || text.back() != 'Z') {
     return fail(ErrorKind::invalid, "'" + copy + "' is not a time like 2026-11-15T08:39:53Z");
   }

@@ -65,7 +65,8 @@ Error Error::within(std::string_view doing) && {
 
 Error errno_error(int number, std::string_view doing) {
   char buffer[128];
-  const char* text = strerror_r(number, buffer, sizeof buffer);  // glibc's form; strerror shares a buffer.
+  const char* text =
+      strerror_r(number, buffer, sizeof buffer);  // glibc's form; strerror shares a buffer.
   return Error{kind_of(number), std::string(doing) + ": " + text, {}};
 }
 

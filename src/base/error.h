@@ -5,8 +5,8 @@
 
 namespace trainyard {
 
-// What the caller can do about a failure: one kind per reaction, never per cause. api/errors.cc maps
-// a kind to an HTTP status, cli/exit.cc to an exit code, base/retry.h to a retry.
+// What the caller can do about a failure: one kind per reaction, never per cause. api/errors.cc
+// maps a kind to an HTTP status, cli/exit.cc to an exit code, base/retry.h to a retry.
 enum class ErrorKind {
   invalid,      // The caller sent something wrong; the same call will fail again.
   denied,       // The caller may not do this.

@@ -116,8 +116,8 @@ Result<std::string> read_at(int fd, uint64_t offset, size_t size, std::string_vi
   std::string bytes(size, '\0');
   size_t filled = 0;
   while (filled < size) {
-    const ssize_t got = ::pread(fd, bytes.data() + filled, size - filled,
-                                static_cast<off_t>(offset + filled));
+    const ssize_t got =
+        ::pread(fd, bytes.data() + filled, size - filled, static_cast<off_t>(offset + filled));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail_errno(errno, what);
     if (got == 0) break;
@@ -128,7 +128,7 @@ Result<std::string> read_at(int fd, uint64_t offset, size_t size, std::string_vi
 }
 
 Result<uint64_t> file_size(int fd, std::string_view what) {
-  struct stat status {};
+  struct stat status{};
   if (fstat(fd, &status) != 0) return fail_errno(errno, what);
   return static_cast<uint64_t>(status.st_size);
 }
@@ -136,7 +136,7 @@ Result<uint64_t> file_size(int fd, std::string_view what) {
 Status make_dirs(const fs::path& path, unsigned mode) {
   if (mkdir(path.c_str(), mode) == 0) return {};
   if (errno == EEXIST) {
-    struct stat status {};
+    struct stat status{};
     if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return {};
     return fail(ErrorKind::conflict, "make folder " + path.string() + ": a file is in its place");
   }

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 Result<Fd> open_file(const fs::path& path, int flags, unsigned mode = 0666);
 
 Result<std::string> read_file(const fs::path& path);
-// Whole or not at all, by a temporary file beside it and a rename. `durable` outlives the power too.
+// Whole or not at all, by a temporary file beside it and a rename. `durable` outlives the power
+// too.
 enum class Durable { no, yes };
 Status write_file(const fs::path& path, std::string_view bytes, unsigned mode = 0644,
                   Durable durable = Durable::no);

@@ -11,10 +11,9 @@ namespace trainyard {
 //   lock                    held by the server: host, pid, boot id, port
 //   server.json             the port, kept over restarts; read by nobody but the server
 //   socket                  the Unix socket, 0600
-//   reserve                 space given up when the disk is full, so that final states can be written
-//   blobs/ab/cdef…          bytes by their SHA-256
-//   tmp/                    half-written blobs; emptied at start
-//   runs/RUN/               what a run keeps beside the database
+//   reserve                 space given up when the disk is full, so that final states can be
+//   written blobs/ab/cdef…          bytes by their SHA-256 tmp/                    half-written
+//   blobs; emptied at start runs/RUN/               what a run keeps beside the database
 //     console-0.log         rank 0's two outputs by arrival, attempts following each other
 //     console-0.idx         where it switches between stdout and stderr
 //     system.log            what Trainyard itself did

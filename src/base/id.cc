@@ -14,20 +14,22 @@ namespace {
 constexpr std::string_view kAlphabet = "abcdefghijkmnpqrstuvwxyz23456789";  // 32, none alike.
 
 constexpr std::array<std::string_view, 64> kAdjectives = {
-    "able",  "amber", "bold",  "brave", "brisk", "bright", "calm",  "civil", "clear", "clever", "cool",
-    "crisp", "daring", "deft", "eager", "early", "easy",   "fair",  "fancy", "fast",  "fine",   "firm",
-    "fond",  "frank", "fresh", "gentle", "glad", "golden", "good",  "grand", "great", "green",  "happy",
-    "hardy", "honest", "jolly", "keen", "kind",  "light",  "lively", "loyal", "lucid", "lucky", "merry",
-    "mild",  "modest", "neat", "nimble", "noble", "odd",   "plain", "proud", "quick", "quiet",  "rapid",
-    "ready", "sharp", "silver", "sly",  "steady", "sunny", "swift", "tidy",  "warm"};
+    "able",  "amber", "bold",   "brave", "brisk",  "bright", "calm",  "civil",  "clear", "clever",
+    "cool",  "crisp", "daring", "deft",  "eager",  "early",  "easy",  "fair",   "fancy", "fast",
+    "fine",  "firm",  "fond",   "frank", "fresh",  "gentle", "glad",  "golden", "good",  "grand",
+    "great", "green", "happy",  "hardy", "honest", "jolly",  "keen",  "kind",   "light", "lively",
+    "loyal", "lucid", "lucky",  "merry", "mild",   "modest", "neat",  "nimble", "noble", "odd",
+    "plain", "proud", "quick",  "quiet", "rapid",  "ready",  "sharp", "silver", "sly",   "steady",
+    "sunny", "swift", "tidy",   "warm"};
 
 constexpr std::array<std::string_view, 64> kAnimals = {
-    "ant",    "badger", "bat",   "bear",   "beaver", "bee",    "bison",  "camel", "cat",    "crane", "crow",
-    "deer",   "dingo",  "dove",  "duck",   "eagle",  "egret",  "elk",    "falcon", "ferret", "finch", "fox",
-    "frog",   "gecko",  "goat",  "goose",  "gull",   "hare",   "hawk",   "heron", "hyena",  "ibex",  "jay",
-    "kite",   "koala",  "lark",  "lemur",  "lion",   "lizard", "lynx",   "magpie", "mole",  "moose", "mouse",
-    "newt",   "otter",  "owl",   "panda",  "parrot", "pony",   "puffin", "quail", "rabbit", "raven", "robin",
-    "seal",   "shrew",  "sloth", "stork",  "swan",   "tapir",  "tiger",  "vole",  "wren"};
+    "ant",    "badger", "bat",    "bear",  "beaver", "bee",   "bison", "camel", "cat",    "crane",
+    "crow",   "deer",   "dingo",  "dove",  "duck",   "eagle", "egret", "elk",   "falcon", "ferret",
+    "finch",  "fox",    "frog",   "gecko", "goat",   "goose", "gull",  "hare",  "hawk",   "heron",
+    "hyena",  "ibex",   "jay",    "kite",  "koala",  "lark",  "lemur", "lion",  "lizard", "lynx",
+    "magpie", "mole",   "moose",  "mouse", "newt",   "otter", "owl",   "panda", "parrot", "pony",
+    "puffin", "quail",  "rabbit", "raven", "robin",  "seal",  "shrew", "sloth", "stork",  "swan",
+    "tapir",  "tiger",  "vole",   "wren"};
 
 void fill_random(std::span<uint8_t> bytes) {
   ENSURE(getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));

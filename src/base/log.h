@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "base/guarded.h"
 #include "base/fd.h"
+#include "base/guarded.h"
 
 namespace trainyard {
 
@@ -23,12 +23,13 @@ struct LogField {
   LogField(std::string_view k, std::string_view v) : key(k), value(v) {}
   LogField(std::string_view k, const char* v) : key(k), value(v) {}
   LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
-  LogField(std::string_view k, std::integral auto v) : key(k), value(std::to_string(v)), number(true) {}
+  LogField(std::string_view k, std::integral auto v)
+      : key(k), value(std::to_string(v)), number(true) {}
 };
 
-// Our own log: one JSON object a line, {"at":…,"level":…,"event":…,fields}. `event` is a few constant
-// words. Secrets are never handed in; a value that looks like one of our tokens is masked anyway.
-// Thread-safe.
+// Our own log: one JSON object a line, {"at":…,"level":…,"event":…,fields}. `event` is a few
+// constant words. Secrets are never handed in; a value that looks like one of our tokens is masked
+// anyway. Thread-safe.
 class Log {
  public:
   virtual ~Log() = default;

@@ -14,10 +14,10 @@
 namespace trainyard {
 
 struct SpawnOptions {
-  std::vector<std::string> command;                             // An absolute path first.
+  std::vector<std::string> command;                               // An absolute path first.
   std::optional<std::map<std::string, std::string>> environment;  // Absent: ours.
-  fs::path folder;                                              // Empty: ours.
-  int stdin_fd = -1;                                            // -1: /dev/null.
+  fs::path folder;                                                // Empty: ours.
+  int stdin_fd = -1;                                              // -1: /dev/null.
   int stdout_fd = -1;
   int stderr_fd = -1;
   std::vector<int> kept_fds;  // Inherited under the same numbers.

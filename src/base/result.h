@@ -8,8 +8,8 @@
 
 namespace trainyard {
 
-// A value, or why there is none. A class rather than an alias, so that the compiler warns when one is
-// dropped: std::expected itself is not [[nodiscard]].
+// A value, or why there is none. A class rather than an alias, so that the compiler warns when one
+// is dropped: std::expected itself is not [[nodiscard]].
 template <class T>
 class [[nodiscard]] Result : public std::expected<T, Error> {
  public:

@@ -52,7 +52,8 @@ Error error_from_answer(int status, std::string_view body);
 int http_status(ErrorKind kind);
 
 // A member's value, or what was given; a wrong type is `invalid` and names the key.
-Result<std::string> string_member(const Json& json, std::string_view key, std::string otherwise = {});
+Result<std::string> string_member(const Json& json, std::string_view key,
+                                  std::string otherwise = {});
 Result<int64_t> int_member(const Json& json, std::string_view key, int64_t otherwise = 0);
 Result<bool> bool_member(const Json& json, std::string_view key, bool otherwise = false);
 

@@ -10,8 +10,8 @@
 //
 //   GET    /health /version /metrics                      no token for the first two
 //   GET    /api/v1/openapi.json
-//   GET    /api/v1/server                                 pid, url, socket, version, home; ?token=1 over the socket
-//   POST   /api/v1/server/stop                            admin, Unix socket only
+//   GET    /api/v1/server                                 pid, url, socket, version, home; ?token=1
+//   over the socket POST   /api/v1/server/stop                            admin, Unix socket only
 //   POST   /api/v1/server/backup   {"folder"}             admin, Unix socket only
 //   POST   /api/v1/server/check    {"content": bool}      admin, Unix socket only
 //   GET    /api/v1/targets                                [{"name":"local","cpus",…,"free"}]
@@ -22,30 +22,35 @@
 //   GET|POST        /api/v1/workspaces       {"name","subscriptionId","resourceGroup"}
 //   GET|DELETE      /api/v1/workspaces/{name}
 //   GET    /api/v1/workspaces/{name}/experiments
-//   POST   /api/v1/runs            {"id", "spec": RunSpec} -> 201 run, 200 same again, 409 another spec,
+//   POST   /api/v1/runs            {"id", "spec": RunSpec} -> 201 run, 200 same again, 409 another
+//   spec,
 //                                  404 kind not_found "snapshot …" when its tree is not here yet
 //   GET    /api/v1/runs            ?workspace&experiment&status&target&parent&limit&cursor
 //   GET    /api/v1/runs/{id}       a unique beginning of the id will do, here and below
 //   POST   /api/v1/runs/{id}/cancel
 //   GET    /api/v1/runs/{id}/wait  ?version=V&wait=S: the run once its version is above V, or at S
 //   GET    /api/v1/runs/{id}/follow ?from=0,0&version=V&wait=S&rank=R: frames, see below
-//   GET    /api/v1/runs/{id}/files  [{"path","size","kind":"console|view|alias|log|system|output|snapshot"}]
-//   GET    /api/v1/runs/{id}/files/{path...}  ?from=N&wait=S: bytes from N; header x-next, x-final: 0|1
+//   GET    /api/v1/runs/{id}/files
+//   [{"path","size","kind":"console|view|alias|log|system|output|snapshot"}] GET
+//   /api/v1/runs/{id}/files/{path...}  ?from=N&wait=S: bytes from N; header x-next, x-final: 0|1
 //   GET    /api/v1/runs/{id}/outputs          the tree of outputs/, as text (snapshot/tree.h)
 //   GET    /api/v1/runs/{id}/snapshot         the tree of the code
 //   POST   /api/v1/blobs                      a pack, see below -> {"kept", "bad": [hex…]}
 //   POST   /api/v1/blobs/missing  {"digests": [hex…]} -> {"missing": [hex…]}
 //   GET|HEAD /api/v1/blobs/{digest}
-//   POST   /api/v1/runs/{id}/attempts/{n}/reports   {"reports": [Report…]} -> Orders; [] is a heartbeat
-//   GET    /api/v1/runs/{id}/attempts/{n}/orders    ?cancel=0&wait=S: Orders once `cancel` differs
-//   POST   /api/v1/runs/{id}/attempts/{n}/console/{rank} ?from=N: console frames -> {"size"}
-//   POST   /api/v1/runs/{id}/attempts/{n}/files     ?path=logs/x&from=N[&reset=1]: bytes -> {"size"}
+//   POST   /api/v1/runs/{id}/attempts/{n}/reports   {"reports": [Report…]} -> Orders; [] is a
+//   heartbeat GET    /api/v1/runs/{id}/attempts/{n}/orders    ?cancel=0&wait=S: Orders once
+//   `cancel` differs POST   /api/v1/runs/{id}/attempts/{n}/console/{rank} ?from=N: console frames
+//   -> {"size"} POST   /api/v1/runs/{id}/attempts/{n}/files     ?path=logs/x&from=N[&reset=1]:
+//   bytes -> {"size"}
 //
 // Console frames (supervisor -> server): u8 'o'|'e', u32 LE length, bytes. `from` counts the
 // attempt's console bytes, frames' heads not counted. The answer's `size` is how many the server
-// has; what is sent again below it is skipped, what is sent beyond it is not taken: go on from `size`.
+// has; what is sent again below it is skipped, what is sent beyond it is not taken: go on from
+// `size`.
 //
-// Follow frames (server -> client): u8 'o'|'e'|'s', u32 LE rank, u32 LE length, bytes. The last is 's':
+// Follow frames (server -> client): u8 'o'|'e'|'s', u32 LE rank, u32 LE length, bytes. The last is
+// 's':
 // {"status","reason","version","final","exitCode","error","next":[offset per rank],"attempt"}. The
 // answer comes when there is console to show or the version is above V, or empty at S. A final
 // answer's console may go on: ask until nothing comes.

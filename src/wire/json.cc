@@ -1,0 +1,271 @@
+#include "wire/json.h"
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace trainyard::wire {
+namespace {
+
+// ---- fields(), both ways ----
+
+template <class T>
+concept HasFields = requires(T value) { T::fields(value, [](const char*, auto&) {}); };
+
+Json to_json(EndCause cause) { return std::string(to_string(cause)); }
+Json to_json(ReportKind kind) { return std::string(to_string(kind)); }
+Json to_json(const std::string& text) { return text; }
+template <class T>
+  requires std::is_arithmetic_v<T>
+Json to_json(T value) {
+  return value;
+}
+template <HasFields T>
+Json to_json(const T& value);
+template <class T>
+Json to_json(const std::vector<T>& values) {
+  Json array = Json::array();
+  for (const T& value : values) array.push_back(to_json(value));
+  return array;
+}
+Json to_json(const std::map<std::string, std::string>& map) {
+  Json object = Json::object();
+  for (const auto& [key, value] : map) object[key] = value;
+  return object;
+}
+template <HasFields T>
+Json to_json(const T& value) {
+  Json object = Json::object();
+  T::fields(value, [&](const char* name, const auto& field) { object[name] = to_json(field); });
+  return object;
+}
+
+std::unexpected<Error> wrong(std::string_view what) {
+  return fail(ErrorKind::invalid, "must be " + std::string(what));
+}
+
+Status read(const Json& json, std::string& out) {
+  if (!json.is_string()) return wrong("a string");
+  out = json.get<std::string>();
+  return {};
+}
+Status read(const Json& json, bool& out) {
+  if (!json.is_boolean()) return wrong("true or false");
+  out = json.get<bool>();
+  return {};
+}
+template <std::integral T>
+Status read(const Json& json, T& out) {
+  if (!json.is_number_integer()) return wrong("a whole number");
+  const bool too_large = json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX;
+  if (too_large || !std::in_range<T>(json.get<int64_t>())) return wrong("a number in range");
+  out = static_cast<T>(json.get<int64_t>());
+  return {};
+}
+Status read(const Json& json, double& out) {
+  if (!json.is_number()) return wrong("a number");
+  out = json.get<double>();
+  return {};
+}
+Status read(const Json& json, EndCause& out) {
+  std::string name;
+  TRY(read(json, name));
+  TRY_SET(out, end_cause_from(name));
+  return {};
+}
+Status read(const Json& json, ReportKind& out) {
+  std::string name;
+  TRY(read(json, name));
+  TRY_SET(out, report_kind_from(name));
+  return {};
+}
+template <HasFields T>
+Status read(const Json& json, T& out);
+template <class T>
+Status read(const Json& json, std::vector<T>& out) {
+  if (!json.is_array()) return wrong("a list");
+  out.clear();
+  for (size_t i = 0; i < json.size(); ++i) {
+    T value{};
+    TRY_WITHIN("[" + std::to_string(i) + "]", read(json[i], value));
+    out.push_back(std::move(value));
+  }
+  return {};
+}
+Status read(const Json& json, std::map<std::string, std::string>& out) {
+  if (!json.is_object()) return wrong("an object");
+  out.clear();
+  for (const auto& [key, value] : json.items()) {
+    TRY_WITHIN(key, read(value, out[key]));
+  }
+  return {};
+}
+template <HasFields T>
+Status read(const Json& json, T& out) {
+  if (!json.is_object()) return wrong("an object");
+  Status status;
+  T::fields(out, [&](const char* name, auto& field) {
+    if (!status) return;
+    const auto found = json.find(name);
+    if (found == json.end() || found->is_null()) return;
+    if (Status good = read(*found, field); !good) {
+      status = std::unexpected(std::move(good).error().within(name));
+    }
+  });
+  return status;
+}
+
+template <class T>
+Result<T> decode(const Json& json) {
+  T value;
+  TRY(read(json, value));
+  return value;
+}
+
+// ---- text ----
+
+std::string place_of(std::string_view text, size_t byte) {
+  size_t line = 1;
+  size_t column = 1;
+  for (const char c : text.substr(0, byte > 0 ? byte - 1 : 0)) {
+    ++column;
+    if (c == '\n') {
+      ++line;
+      column = 1;
+    }
+  }
+  return "line " + std::to_string(line) + ", column " + std::to_string(column);
+}
+
+bool has_odd_number(const Json& json) {
+  if (json.is_number_float()) return !std::isfinite(json.get<double>());
+  if (!json.is_structured()) return false;
+  for (const auto& item : json) {
+    if (has_odd_number(item)) return true;
+  }
+  return false;
+}
+
+// JSON has no NaN: the contract writes it as a string.
+Json without_odd_numbers(const Json& json) {
+  if (json.is_number_float() && !std::isfinite(json.get<double>())) {
+    const double value = json.get<double>();
+    return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+  }
+  if (!json.is_structured()) return json;
+  Json copy = json;
+  for (auto& item : copy) item = without_odd_numbers(item);
+  return copy;
+}
+
+std::string dump_with(const Json& json, int indent) {
+  constexpr auto kReplace = Json::error_handler_t::replace;
+  if (has_odd_number(json)) return without_odd_numbers(json).dump(indent, ' ', false, kReplace);
+  return json.dump(indent, ' ', false, kReplace);
+}
+
+// ---- errors ----
+
+constexpr std::array<std::pair<ErrorKind, int>, 8> kStatuses = {{
+    {ErrorKind::invalid, 400},
+    {ErrorKind::denied, 403},
+    {ErrorKind::not_found, 404},
+    {ErrorKind::conflict, 409},
+    {ErrorKind::unavailable, 503},
+    {ErrorKind::no_space, 507},
+    {ErrorKind::cancelled, 499},
+    {ErrorKind::internal, 500},
+}};
+
+ErrorKind kind_of_status(int status) {
+  if (status == 401) return ErrorKind::denied;
+  if (status == 408 || status == 429 || status == 502 || status == 504) {
+    return ErrorKind::unavailable;
+  }
+  for (const auto& [kind, known] : kStatuses) {
+    if (known == status) return kind;
+  }
+  return status < 500 ? ErrorKind::invalid : ErrorKind::internal;
+}
+
+}  // namespace
+
+Result<Json> parse(std::string_view text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    return fail(ErrorKind::invalid, place_of(text, error.byte) + ": this is not JSON");
+  } catch (const std::exception& error) {
+    return fail(ErrorKind::invalid, std::string("this is not JSON: ") + error.what());
+  }
+}
+
+std::string dump(const Json& json) { return dump_with(json, -1); }
+std::string dump_pretty(const Json& json) { return dump_with(json, 2); }
+
+Json encode(const RunSpec& spec) { return to_json(spec); }
+Json encode(const Report& report) {
+  Json json = to_json(report);
+  if (report.kind != ReportKind::ended) json.erase("end");
+  return json;
+}
+Json encode(const AttemptEnd& end) { return to_json(end); }
+Json encode(const Orders& orders) { return to_json(orders); }
+Json encode(const Assignment& assignment) { return to_json(assignment); }
+
+Result<RunSpec> decode_run_spec(const Json& json) { return decode<RunSpec>(json); }
+Result<Report> decode_report(const Json& json) { return decode<Report>(json); }
+Result<AttemptEnd> decode_attempt_end(const Json& json) { return decode<AttemptEnd>(json); }
+Result<Orders> decode_orders(const Json& json) { return decode<Orders>(json); }
+Result<Assignment> decode_assignment(const Json& json) { return decode<Assignment>(json); }
+
+Json error_to_json(const Error& error) {
+  return {{"error",
+           {{"kind", std::string(to_string(error.kind))},
+            {"message", error.message},
+            {"hint", error.hint}}}};
+}
+
+Error error_from_answer(int status, std::string_view body) {
+  const Result<Json> json = parse(body);
+  const auto found = json && json->is_object() ? json->find("error") : Json::const_iterator{};
+  if (json && json->is_object() && found != json->end() && found->is_object()) {
+    return {error_kind_from(string_member(*found, "kind").value_or("internal")),
+            string_member(*found, "message").value_or(""),
+            string_member(*found, "hint").value_or("")};
+  }
+  return {kind_of_status(status), "the server answered " + std::to_string(status), {}};
+}
+
+int http_status(ErrorKind kind) {
+  for (const auto& [known, status] : kStatuses) {
+    if (known == kind) return status;
+  }
+  return 500;
+}
+
+namespace {
+
+template <class T>
+Result<T> member(const Json& json, std::string_view key, T otherwise) {
+  if (!json.is_object()) return fail(ErrorKind::invalid, "the body must be a JSON object");
+  const auto found = json.find(std::string(key));
+  if (found == json.end() || found->is_null()) return otherwise;
+  T value{};
+  TRY_WITHIN(key, read(*found, value));
+  return value;
+}
+
+}  // namespace
+
+Result<std::string> string_member(const Json& json, std::string_view key, std::string otherwise) {
+  return member<std::string>(json, key, std::move(otherwise));
+}
+Result<int64_t> int_member(const Json& json, std::string_view key, int64_t otherwise) {
+  return member<int64_t>(json, key, otherwise);
+}
+Result<bool> bool_member(const Json& json, std::string_view key, bool otherwise) {
+  return member<bool>(json, key, otherwise);
+}
+
+}  // namespace trainyard::wire

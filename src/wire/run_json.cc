@@ -1,0 +1,166 @@
+// The nouns as users and their scripts see them: the contract's names.
+#include "wire/json.h"
+
+namespace trainyard::wire {
+namespace {
+
+Json time_or_null(const std::optional<WallTime>& time) {
+  return time ? Json(format_time(*time)) : Json();
+}
+
+double seconds_between(WallTime from, WallTime to) {
+  return static_cast<double>((to - from).count()) / 1e6;
+}
+
+Json attempts_to_json(const Run& run) {
+  Json list = Json::array();
+  for (const Attempt& attempt : run.attempts) {
+    Json json = {{"number", attempt.number},
+                 {"node", attempt.node},
+                 {"placedAt", format_time(attempt.placed)},
+                 {"startedAt", time_or_null(attempt.started)},
+                 {"endedAt", time_or_null(attempt.ended)},
+                 {"status", attempt.end ? std::string(to_string(attempt.end->cause)) : "live"},
+                 {"exitCode", attempt.end ? Json(attempt.end->exit_code) : Json()},
+                 {"reason", attempt.end ? attempt.end->error : ""},
+                 {"cpuSeconds", attempt.cpu_seconds},
+                 {"memoryBytes", attempt.memory_bytes},
+                 {"memoryPeakBytes", attempt.memory_peak_bytes}};
+    Json ranks = Json::array();
+    if (attempt.end) {
+      for (const RankExit& exit : attempt.end->ranks) {
+        ranks.push_back(
+            {{"rank", exit.rank}, {"exitCode", exit.exit_code}, {"signal", exit.signal}});
+      }
+    }
+    json["ranks"] = std::move(ranks);
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json timeline_to_json(const Run& run, WallTime now) {
+  Json list = Json::array();
+  for (const Phase& phase : timeline(run, now)) {
+    list.push_back({{"phase", phase.name},
+                    {"attempt", phase.attempt},
+                    {"startedAt", format_time(phase.started)},
+                    {"endedAt", time_or_null(phase.ended)},
+                    {"seconds", seconds_between(phase.started, phase.ended.value_or(now))},
+                    {"text", phase.text}});
+  }
+  return list;
+}
+
+Json nodes_to_json(const Run& run) {
+  Json nodes = Json::array();
+  if (!run.attempts.empty() && !run.attempts.back().node.empty()) {
+    nodes.push_back(run.attempts.back().node);
+  }
+  return nodes;
+}
+
+// Path -> URL, for the console of each rank under its names.
+Json log_files(const Run& run, std::string_view base_url) {
+  Json files = Json::object();
+  const int ranks = rank_count(run.spec);
+  const std::string base = std::string(base_url) + "/api/v1/runs/" + run.id.value + "/files/";
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string number = std::to_string(rank);
+    const std::string process = ranks > 1 ? "_process_" + number : "";
+    const std::string dashed = ranks > 1 ? "-" + number : "";
+    const std::string scored = ranks > 1 ? "_" + number : "";
+    for (const std::string& path :
+         {"user_logs/std_log" + process + ".txt", "stdout" + dashed + ".txt",
+          "stderr" + dashed + ".txt", "azureml-logs/70_driver_log" + scored + ".txt"}) {
+      files[path] = base + path;
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
+  const std::string& name = run.spec.display_name;
+  Json json = {
+      {"id", run.id.value},
+      {"runId", run.id.value},
+      {"name", name.empty() ? run.id.value : name},
+      {"experiment", run.spec.experiment},
+      {"experimentName", run.spec.experiment},
+      {"workspace", run.spec.workspace},
+      {"user", run.user},
+      {"status", std::string(to_string(run.life.status))},
+      {"reason", run.reason},
+      {"target", run.spec.target},
+      {"command", run.spec.command},
+      {"createdAt", format_time(run.created)},
+      {"startedAt", time_or_null(run.started)},
+      {"endedAt", time_or_null(run.ended)},
+      {"exitCode", run.life.exit_code ? Json(*run.life.exit_code) : Json()},
+      {"error", run.life.error.empty() ? Json() : Json(run.life.error)},
+      {"tags", Json::object()},
+      {"properties", Json::object()},
+      {"parameters", Json::object()},
+      {"metrics", Json::object()},
+      {"attempts", attempts_to_json(run)},
+      {"timeline", timeline_to_json(run, now)},
+      {"parentId", nullptr},
+      {"nodes", nodes_to_json(run)},
+      {"logFiles", log_files(run, base_url)},
+      {"snapshotId", run.spec.snapshot.empty() ? Json() : Json(run.spec.snapshot)},
+      {"snapshotFiles", run.snapshot_files},
+      {"snapshotBytes", run.snapshot_bytes},
+      {"outputsId", run.outputs.empty() ? Json() : Json(run.outputs)},
+      {"environment", "system"},
+      {"inputs", Json::array()},
+      {"nodeCount", run.spec.nodes},
+      {"processCountPerNode", run.spec.processes_per_node},
+      {"cpus", run.spec.resources.cpus},
+      {"memoryBytes", run.spec.resources.memory_bytes},
+      {"gpus", run.spec.resources.gpus},
+      {"timeLimitSeconds", run.spec.time_limit_s},
+      {"cost", nullptr},
+      {"studioUrl", std::string(base_url) + "/runs/" + run.id.value},
+      {"version", run.version},
+  };
+  for (const auto& [key, value] : run.spec.tags) json["tags"][key] = value;
+  return json;
+}
+
+Json user_to_json(const User& user) {
+  return {{"name", user.name},
+          {"role", std::string(to_string(user.role))},
+          {"createdAt", format_time(user.created)}};
+}
+
+Json token_to_json(const Token& token) {
+  return {{"id", token.id},
+          {"user", token.user},
+          {"kind", token.kind},
+          {"role", std::string(to_string(token.role))},
+          {"label", token.label},
+          {"createdAt", format_time(token.created)},
+          {"expiresAt", time_or_null(token.expires)},
+          {"revokedAt", time_or_null(token.revoked)}};
+}
+
+Json workspace_to_json(const Workspace& workspace) {
+  return {{"name", workspace.name},
+          {"id", std::to_string(workspace.id)},
+          {"subscriptionId", workspace.subscription_id},
+          {"resourceGroup", workspace.resource_group},
+          {"createdBy", workspace.created_by},
+          {"createdAt", format_time(workspace.created)}};
+}
+
+Json experiment_to_json(const Experiment& experiment) {
+  return {{"name", experiment.name},
+          {"id", std::to_string(experiment.id)},
+          {"workspace", experiment.workspace},
+          {"runCount", experiment.run_count},
+          {"createdAt", format_time(experiment.created)}};
+}
+
+}  // namespace trainyard::wire
