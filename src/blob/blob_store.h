@@ -15,7 +15,8 @@ class Writer {
  public:
   virtual ~Writer() = default;
   virtual Status write(std::string_view bytes) = 0;
-  // Puts it under its name; `invalid` when the bytes are not those of `expected`.
+  // Makes it the store's; `invalid` when the bytes are not those of `expected`. This Store has it
+  // from now on, other processes see it after the next sync().
   virtual Status keep(const Digest& expected) = 0;
 };
 
@@ -28,11 +29,14 @@ class Store {
   virtual Result<uint64_t> size(const Digest& digest) = 0;
   virtual Result<std::unique_ptr<Writer>> create() = 0;
   Status put(const Digest& digest, std::string_view bytes);
-  // All that was kept before this call outlives the power.
+  // All that was kept before this call outlives the power, and has its name. Calls that meet share
+  // one sync. On failure what was not made safe may be gone and must be kept again.
   virtual Status sync() = 0;
 };
 
-// A folder: blobs/ab/cdef…, written to `tmp` (same file system) and renamed.
+// A folder: blobs/ab/cdef…, written to `tmp` (same file system), and renamed once the bytes are safe:
+// a name never stands for bytes that a power cut took. Folders are made when first needed. Whoever
+// owns `tmp` empties it at start, before the first open_folder(): what is there belongs to nobody.
 Result<std::unique_ptr<Store>> open_folder(const fs::path& root, const fs::path& tmp);
 
 }  // namespace trainyard::blob
