@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstdio>
+#include <cstdint>
 #include <mutex>
 
 namespace trainyard {
@@ -50,20 +50,44 @@ std::string format_time(WallTime time) {
 }
 
 Result<WallTime> parse_time(std::string_view text) {
-  tm parts{};
-  char fraction[10] = "";
-  const std::string copy(text);
-  const int read =
-      std::sscanf(copy.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%9[0-9]", &parts.tm_year, &parts.tm_mon,
-                  &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &parts.tm_sec, fraction);
-  if (read < 6 || text.empty() || text.back() != 'Z') {
-    return fail(ErrorKind::invalid, "'" + copy + "' is not a time like 2026-11-15T08:39:53Z");
+  // Shape first: sscanf would take signs, spaces and what follows.
+  constexpr std::string_view kShape = "0000-00-00T00:00:00";
+  constexpr size_t kFractionMax = 9;
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto refuse = [&] {
+    return fail(ErrorKind::invalid, "'" + std::string(text.substr(0, 40)) +
+                                        "' is not a time like 2026-11-15T08:39:53Z");
+  };
+  if (text.size() <= kShape.size() || text.back() != 'Z') return refuse();
+  for (size_t i = 0; i < kShape.size(); ++i) {
+    if (kShape[i] == '0' ? !digit(text[i]) : text[i] != kShape[i]) return refuse();
   }
-  parts.tm_year -= 1900;
-  parts.tm_mon -= 1;
-  std::string digits = std::string(fraction) + "000000";
-  digits.resize(6);
-  return WallTime(seconds(timegm(&parts)) + microseconds(std::stol(digits)));
+  std::string_view fraction = text.substr(kShape.size(), text.size() - kShape.size() - 1);
+  if (!fraction.empty()) {
+    if (fraction.size() < 2 || fraction.size() > kFractionMax + 1 || fraction[0] != '.') {
+      return refuse();
+    }
+    fraction.remove_prefix(1);
+    if (!std::all_of(fraction.begin(), fraction.end(), digit)) return refuse();
+  }
+  const auto number = [&](size_t at, size_t length) {
+    int value = 0;
+    for (const char c : text.substr(at, length)) value = value * 10 + (c - '0');
+    return value;
+  };
+  const std::chrono::year_month_day day{std::chrono::year(number(0, 4)),
+                                        std::chrono::month(static_cast<unsigned>(number(5, 2))),
+                                        std::chrono::day(static_cast<unsigned>(number(8, 2)))};
+  const int hour = number(11, 2);
+  const int minute = number(14, 2);
+  const int second = number(17, 2);
+  // A leap second, 60, is the one after it to us, as it is to timegm().
+  if (!day.ok() || hour > 23 || minute > 59 || second > 60) return refuse();
+  int64_t micros = 0;
+  for (size_t i = 0; i < 6; ++i)
+    micros = micros * 10 + (i < fraction.size() ? fraction[i] - '0' : 0);
+  return WallTime(std::chrono::sys_days(day)) + std::chrono::hours(hour) +
+         std::chrono::minutes(minute) + seconds(second) + microseconds(micros);
 }
 
 }  // namespace trainyard

@@ -4,45 +4,68 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
 namespace trainyard {
 namespace {
 
-Status remove_at(int parent, const char* name, const fs::path& path);
+// A folder this far down is moved to the top before its turn, so that a tree of any depth takes a
+// bounded number of open files.
+constexpr int kRemoveDepthMax = 64;
 
-Status remove_children(Fd folder, const fs::path& path) {
+struct Removal {
+  int top = -1;  // The root of the tree.
+  int moved = 0;
+};
+
+Status remove_at(Removal& removal, int parent, const char* name, const fs::path& path, int depth);
+
+Status remove_children(Removal& removal, Fd folder, const fs::path& path, int depth) {
   // A folder the user made read-only must go too.
   fchmod(folder.get(), 0700);
   DIR* raw = fdopendir(folder.get());
   if (raw == nullptr) return fail_errno(errno, "open " + path.string());
   const int fd = folder.release();
+  if (depth == 0) removal.top = fd;
   Status status;
   while (const dirent* entry = readdir(raw)) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
-    status = remove_at(fd, entry->d_name, path / name);
+    status = remove_at(removal, fd, entry->d_name, path / name, depth + 1);
     if (!status) break;
   }
   closedir(raw);
   return status;
 }
 
-Status remove_at(int parent, const char* name, const fs::path& path) {
+bool move_up(Removal& removal, int parent, const char* name) {
+  const std::string there = ".trainyard-removing-" + std::to_string(removal.moved);
+  if (renameat(parent, name, removal.top, there.c_str()) != 0) return false;
+  ++removal.moved;
+  return true;
+}
+
+Status remove_at(Removal& removal, int parent, const char* name, const fs::path& path, int depth) {
   if (unlinkat(parent, name, 0) == 0 || errno == ENOENT) return {};
   if (errno != EISDIR && errno != EPERM) return fail_errno(errno, "remove " + path.string());
-  int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0 && errno == EACCES) {
-    fchmodat(parent, name, 0700, 0);
-    fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (depth > kRemoveDepthMax && move_up(removal, parent, name)) return {};
+  for (;;) {
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES) {
+      fchmodat(parent, name, 0700, 0);
+      fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    if (fd < 0) return fail_errno(errno, "remove " + path.string());
+    const int moved = removal.moved;
+    TRY(remove_children(removal, Fd(fd), path, depth));
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return {};
+    // The top has got new entries while it was read.
+    if (errno != ENOTEMPTY || removal.moved == moved) {
+      return fail_errno(errno, "remove " + path.string());
+    }
   }
-  if (fd < 0) return fail_errno(errno, "remove " + path.string());
-  TRY(remove_children(Fd(fd), path));
-  if (unlinkat(parent, name, AT_REMOVEDIR) != 0 && errno != ENOENT) {
-    return fail_errno(errno, "remove " + path.string());
-  }
-  return {};
 }
 
 }  // namespace
@@ -148,7 +171,10 @@ Status make_dirs(const fs::path& path, unsigned mode) {
   return fail_errno(errno, "make folder " + path.string());
 }
 
-Status remove_tree(const fs::path& path) { return remove_at(AT_FDCWD, path.c_str(), path); }
+Status remove_tree(const fs::path& path) {
+  Removal removal;
+  return remove_at(removal, AT_FDCWD, path.c_str(), path, 0);
+}
 
 Status sync_dir(const fs::path& path) {
   TRY_SET(const Fd fd, open_file(path.empty() ? fs::path(".") : path, O_RDONLY | O_DIRECTORY));
