@@ -1,7 +1,8 @@
 # room(NAME [USES rooms...] [LIBS libraries...])
 #
 # One folder under src/, one static library, one test program. Files find their place by their name:
-# x_test.cc goes to NAME_test, every other .cc to NAME; every .md is embedded (embed.cmake).
+# x_test.cc goes to NAME_test, every other .cc to NAME; every .md, .sql and .json is embedded
+# (embed.cmake).
 function(room name)
   cmake_parse_arguments(arg "" "" "USES;LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS src/${name}/*.cc src/${name}/*/*.cc)
@@ -14,6 +15,11 @@ function(room name)
     add_library(${name} STATIC ${sources})
     set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
     target_link_libraries(${name} PRIVATE warnings)
+    if("wire" IN_LIST arg_USES)
+      target_precompile_headers(${name} REUSE_FROM headers_json)
+    else()
+      target_precompile_headers(${name} REUSE_FROM headers_std)
+    endif()
     set(scope PUBLIC)
   else()
     add_library(${name} INTERFACE)
@@ -25,9 +31,7 @@ function(room name)
     embed(${name} ${texts})
   endif()
   if(tests AND BUILD_TESTING)
-    add_executable(${name}_test ${tests} ${CMAKE_SOURCE_DIR}/tests/support/main.cc)
-    target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
-    target_link_libraries(${name}_test PRIVATE ${name} warnings)
-    add_test(NAME ${name} COMMAND ${name}_test)
+    test_program(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE ${name})
   endif()
 endfunction()

@@ -6,8 +6,10 @@ find_package(Threads REQUIRED)
 find_program(CCACHE ccache)
 if(CCACHE)
   # Precompiled headers carry times; ccache is told that these do not matter.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${CCACHE})
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 endif()
 
 # Linked in statically where Debian has an archive: fewer libraries to load makes a faster start, and
@@ -20,6 +22,7 @@ add_library(boost INTERFACE)
 target_compile_definitions(boost INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_SEPARATE_COMPILATION
                                            BOOST_BEAST_SEPARATE_COMPILATION)
 
+add_compile_definitions(TRAINYARD_VERSION="${PROJECT_VERSION}")
 add_library(warnings INTERFACE)
 target_compile_options(warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
   -Wnon-virtual-dtor -Wold-style-cast -Wno-missing-field-initializers
@@ -27,4 +30,9 @@ target_compile_options(warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion 
   # g++ 12 finds uninitialised members in std::expected and std::regex once a sanitizer is on; the
   # release build is without one and keeps the warning.
   $<$<CONFIG:Debug>:-Wno-maybe-uninitialized>)
-add_link_options(-static-libstdc++ -static-libgcc)
+
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  # Not under the sanitizers: they look for the C++ runtime's symbols in a shared library.
+  add_link_options(-static-libstdc++ -static-libgcc -Wl,--gc-sections -s)
+  add_compile_options(-ffunction-sections -fdata-sections)
+endif()

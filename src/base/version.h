@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string_view>
+
+namespace trainyard {
+
+// Of the binary: shown by --version, /version and `server status`.
+inline constexpr std::string_view kVersion = "0.1.0";
+
+}  // namespace trainyard
