@@ -35,5 +35,8 @@ struct Tree {
 std::string encode(const Tree& tree);
 // Refuses what encode() would not have written: order, duplicates, "..", a bad digest; with the line.
 Result<Tree> decode(std::string_view text);
+// The same for a tree in memory; names the line it would be on. Also refuses an entry below one that
+// is no folder: writing it would go through a symlink.
+Status check(const Tree& tree);
 
 }  // namespace trainyard::snapshot
