@@ -1,0 +1,124 @@
+#include "supervisor/rank_environment.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "base/fd.h"
+#include "base/text.h"
+#include "model/run.h"
+
+namespace trainyard::supervisor {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+// The attempt's token holds until its attempt is over; programs that look want a date to come.
+constexpr const char* kTokenExpiry = "4102444800";  // 2100-01-01, in Unix seconds.
+
+void add_identity(const Assignment& assignment, Variables& variables) {
+  variables["TRAINYARD_RUN_ID"] = assignment.run;
+  variables["TRAINYARD_ATTEMPT"] = std::to_string(assignment.attempt);
+  variables["TRAINYARD_RESTORED"] = "0";
+  variables["TRAINYARD_SERVER"] = assignment.server_url;
+  variables["TRAINYARD_TOKEN"] = assignment.token;
+  variables["AZUREML_RUN_ID"] = assignment.run;
+  variables["AZUREML_RUN_TOKEN"] = assignment.token;
+  variables["AZUREML_RUN_TOKEN_EXPIRY"] = kTokenExpiry;
+  variables["AZUREML_ARM_SUBSCRIPTION"] = assignment.subscription_id;
+  variables["AZUREML_ARM_RESOURCEGROUP"] = assignment.resource_group;
+  variables["AZUREML_ARM_WORKSPACE_NAME"] = assignment.spec.workspace;
+  variables["AZUREML_ARM_PROJECT_NAME"] = assignment.spec.experiment;
+  variables["AZUREML_SERVICE_ENDPOINT"] = assignment.server_url;
+  variables["AZUREML_EXPERIMENT_ID"] = assignment.experiment_id;
+  variables["AZUREML_WORKSPACE_ID"] = assignment.workspace_id;
+  variables["AZUREML_SCRIPT_DIRECTORY_NAME"] = ".";
+}
+
+void add_mlflow(const Assignment& assignment, Variables& variables) {
+  // A job with a tracking server of its own must not send our token there.
+  if (assignment.spec.environment_variables.contains("MLFLOW_TRACKING_URI")) return;
+  const std::string& workspace = assignment.spec.workspace;
+  variables["MLFLOW_TRACKING_URI"] =
+      assignment.server_url + (workspace == "default" ? "" : "/ws/" + workspace);
+  variables["MLFLOW_TRACKING_TOKEN"] = assignment.token;
+  variables["MLFLOW_EXPERIMENT_ID"] = assignment.experiment_id;
+  variables["MLFLOW_EXPERIMENT_NAME"] = assignment.spec.experiment;
+  variables["MLFLOW_RUN_ID"] = assignment.run;
+}
+
+// Every rank is a TensorFlow worker, the first of them the chief. The addresses follow the
+// master's: one node has them all, at ports behind each other.
+std::string tensorflow_config(const RankPlace& place, int ranks) {
+  std::vector<std::string> workers;
+  for (int rank = 0; rank < ranks; ++rank) {
+    workers.push_back("\"" + place.master_address + ":" +
+                      std::to_string(place.master_port + 1 + rank) + "\"");
+  }
+  return "{\"cluster\": {\"worker\": [" + join(workers, ", ") +
+         "]}, \"task\": {\"type\": \"worker\", \"index\": " + std::to_string(place.rank) +
+         "}, \"environment\": \"cloud\"}";
+}
+
+void add_distribution(const RunSpec& spec, const RankPlace& place, Variables& variables) {
+  const int ranks = rank_count(spec);
+  const std::string rank = std::to_string(place.rank);
+  const std::string size = std::to_string(ranks);
+  const std::string local_rank = std::to_string(place.local_rank);
+  const std::string local_size = std::to_string(spec.processes_per_node);
+  const std::string node = std::to_string(place.node);
+  const std::string port = std::to_string(place.master_port);
+  variables["OMPI_COMM_WORLD_RANK"] = rank;
+  variables["OMPI_COMM_WORLD_SIZE"] = size;
+  variables["OMPI_COMM_WORLD_LOCAL_RANK"] = local_rank;
+  variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = local_size;
+  variables["OMPI_COMM_WORLD_NODE_RANK"] = local_rank;  // Open MPI's word for the rank on a node.
+  variables["MASTER_ADDR"] = place.master_address;
+  variables["MASTER_PORT"] = port;
+  variables["WORLD_SIZE"] = size;
+  variables["RANK"] = rank;
+  variables["LOCAL_RANK"] = local_rank;
+  variables["LOCAL_WORLD_SIZE"] = local_size;
+  variables["NODE_RANK"] = node;
+  variables["GROUP_RANK"] = node;
+  variables["TF_CONFIG"] = tensorflow_config(place, ranks);
+  variables["AZ_BATCHAI_TASK_INDEX"] = rank;
+  variables["AZ_BATCHAI_NUM_GPUS"] = std::to_string(spec.resources.gpus);
+  // Azure sets it only where there are several nodes, and Lightning decides by it (its #14118).
+  if (spec.nodes > 1) variables["AZ_BATCH_MASTER_NODE"] = place.master_address + ":" + port;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> rank_environment(const Assignment& assignment,
+                                                    const RankPlace& place) {
+  const RunSpec& spec = assignment.spec;
+  Variables variables = spec.submit_environment;
+  for (const auto& [name, value] : spec.environment_variables) variables[name] = value;
+  if (!variables.contains("PATH")) {
+    variables["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  }
+  add_identity(assignment, variables);
+  add_mlflow(assignment, variables);
+  const bool asked = !spec.distribution.empty() && spec.distribution != "none";
+  if (asked || rank_count(spec) > 1) add_distribution(spec, place, variables);
+  return variables;
+}
+
+Result<uint16_t> free_port() {
+  const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (!listener || bind(listener.get(), any, size) != 0 ||
+      getsockname(listener.get(), any, &size) != 0) {
+    return fail_errno(errno, "find a free port");
+  }
+  return ntohs(address.sin_port);
+}
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,147 @@
+#include "supervisor/rank_environment.h"
+
+#include <doctest/doctest.h>
+
+#include "wire/json.h"
+
+using namespace trainyard;
+using namespace trainyard::supervisor;
+
+namespace {
+
+Assignment assignment() {
+  Assignment a;
+  a.run = "brisk-otter-x7k2m9qd";
+  a.attempt = 2;
+  a.token = "tya_secret";
+  a.server_url = "http://127.0.0.1:8470";
+  a.workspace_id = "w1";
+  a.experiment_id = "7";
+  a.subscription_id = "sub";
+  a.resource_group = "group";
+  a.spec.experiment = "digits";
+  a.spec.command = {"true"};
+  a.spec.submit_environment = {{"PATH", "/bin"}, {"HOME", "/home/me"}, {"COLOR", "red"}};
+  a.spec.environment_variables = {{"COLOR", "blue"}, {"EPOCHS", "3"}};
+  return a;
+}
+
+constexpr const char* kDistributed[] = {"OMPI_COMM_WORLD_RANK",
+                                        "OMPI_COMM_WORLD_SIZE",
+                                        "OMPI_COMM_WORLD_LOCAL_RANK",
+                                        "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                        "MASTER_ADDR",
+                                        "MASTER_PORT",
+                                        "WORLD_SIZE",
+                                        "RANK",
+                                        "LOCAL_RANK",
+                                        "NODE_RANK",
+                                        "TF_CONFIG",
+                                        "AZ_BATCHAI_TASK_INDEX"};
+
+}  // namespace
+
+TEST_CASE("a plain script sees who it is, what was declared and where the submitter was") {
+  const auto variables = rank_environment(assignment(), {});
+  const std::map<std::string, std::string> expected = {
+      {"PATH", "/bin"},
+      {"HOME", "/home/me"},
+      {"COLOR", "blue"},
+      {"EPOCHS", "3"},
+      {"TRAINYARD_RUN_ID", "brisk-otter-x7k2m9qd"},
+      {"TRAINYARD_ATTEMPT", "2"},
+      {"TRAINYARD_RESTORED", "0"},
+      {"TRAINYARD_SERVER", "http://127.0.0.1:8470"},
+      {"TRAINYARD_TOKEN", "tya_secret"},
+      {"AZUREML_RUN_ID", "brisk-otter-x7k2m9qd"},
+      {"AZUREML_RUN_TOKEN", "tya_secret"},
+      {"AZUREML_RUN_TOKEN_EXPIRY", "4102444800"},
+      {"AZUREML_ARM_SUBSCRIPTION", "sub"},
+      {"AZUREML_ARM_RESOURCEGROUP", "group"},
+      {"AZUREML_ARM_WORKSPACE_NAME", "default"},
+      {"AZUREML_ARM_PROJECT_NAME", "digits"},
+      {"AZUREML_SERVICE_ENDPOINT", "http://127.0.0.1:8470"},
+      {"AZUREML_EXPERIMENT_ID", "7"},
+      {"AZUREML_WORKSPACE_ID", "w1"},
+      {"AZUREML_SCRIPT_DIRECTORY_NAME", "."},
+      {"MLFLOW_TRACKING_URI", "http://127.0.0.1:8470"},
+      {"MLFLOW_TRACKING_TOKEN", "tya_secret"},
+      {"MLFLOW_EXPERIMENT_ID", "7"},
+      {"MLFLOW_EXPERIMENT_NAME", "digits"},
+      {"MLFLOW_RUN_ID", "brisk-otter-x7k2m9qd"},
+  };
+  CHECK(variables == expected);
+}
+
+TEST_CASE("one rank without a distribution sees no distribution's variable") {
+  for (const char* distribution : {"", "none"}) {
+    Assignment a = assignment();
+    a.spec.distribution = distribution;
+    const auto variables = rank_environment(a, {});
+    for (const char* name : kDistributed) CHECK_MESSAGE(!variables.contains(name), name);
+  }
+}
+
+TEST_CASE("one rank that asks for a distribution, and several that do not, see all of them") {
+  Assignment asks = assignment();
+  asks.spec.distribution = "pytorch";
+  Assignment several = assignment();
+  several.spec.processes_per_node = 2;
+  for (const Assignment& a : {asks, several}) {
+    const auto variables = rank_environment(a, {.master_port = 5000});
+    for (const char* name : kDistributed) CHECK_MESSAGE(variables.contains(name), name);
+    CHECK_FALSE(variables.contains("AZ_BATCH_MASTER_NODE"));  // One node.
+  }
+}
+
+TEST_CASE("each rank has its numbers") {
+  Assignment a = assignment();
+  a.spec.nodes = 2;
+  a.spec.processes_per_node = 2;
+  auto variables = rank_environment(
+      a, {.rank = 3, .local_rank = 1, .node = 1, .master_address = "n0", .master_port = 5000});
+  const std::pair<const char*, const char*> expected[] = {
+      {"OMPI_COMM_WORLD_RANK", "3"},
+      {"OMPI_COMM_WORLD_SIZE", "4"},
+      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+      {"MASTER_ADDR", "n0"},
+      {"MASTER_PORT", "5000"},
+      {"WORLD_SIZE", "4"},
+      {"RANK", "3"},
+      {"LOCAL_RANK", "1"},
+      {"NODE_RANK", "1"},
+      {"AZ_BATCHAI_TASK_INDEX", "3"},
+      {"AZ_BATCH_MASTER_NODE", "n0:5000"},
+  };
+  for (const auto& [name, value] : expected) CHECK_MESSAGE(variables[name] == value, name);
+  const auto config = wire::parse(variables["TF_CONFIG"]);
+  REQUIRE(config);
+  CHECK((*config)["task"]["index"] == 3);
+  CHECK((*config)["cluster"]["worker"].size() == 4);
+}
+
+TEST_CASE("what we set wins over what a job declares, except a tracking server of its own") {
+  Assignment a = assignment();
+  a.spec.environment_variables["TRAINYARD_RUN_ID"] = "mine";
+  CHECK(rank_environment(a, {})["TRAINYARD_RUN_ID"] == a.run);
+  a.spec.environment_variables["MLFLOW_TRACKING_URI"] = "http://elsewhere";
+  const auto variables = rank_environment(a, {});
+  CHECK(variables.at("MLFLOW_TRACKING_URI") == "http://elsewhere");
+  CHECK_FALSE(variables.contains("MLFLOW_TRACKING_TOKEN"));
+  CHECK_FALSE(variables.contains("MLFLOW_RUN_ID"));
+}
+
+TEST_CASE("a workspace of its own is in the tracking address") {
+  Assignment a = assignment();
+  a.spec.workspace = "poc";
+  CHECK(rank_environment(a, {})["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:8470/ws/poc");
+}
+
+TEST_CASE("a submitter without PATH gets one") {
+  Assignment a = assignment();
+  a.spec.submit_environment.clear();
+  CHECK(rank_environment(a, {})["PATH"].find("/usr/bin") != std::string::npos);
+}
+
+TEST_CASE("a free port is one") { CHECK(free_port().value() > 1023); }

@@ -1,0 +1,85 @@
+#include "supervisor/spool.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "wire/urls.h"
+
+namespace trainyard::supervisor {
+namespace {
+
+constexpr uint64_t kReleaseStep = 4 << 20;  // A call for each of these, not for every answer.
+
+}  // namespace
+
+Spool::Spool(fs::path folder, int rank)
+    : path_(std::move(folder) / ("console-" + std::to_string(rank))) {}
+
+Result<std::unique_ptr<Spool>> Spool::open(const fs::path& folder, int rank) {
+  std::unique_ptr<Spool> spool(new Spool(folder, rank));
+  Result<Fd> log = open_file(spool->path_.string() + ".log", O_RDWR);
+  if (!log && log.error().kind == ErrorKind::not_found) return spool;
+  if (!log) return std::unexpected(log.error());
+  spool->log_ = *std::move(log);
+  TRY(spool->switches_.open(spool->path_.string() + ".idx"));
+  TRY_SET(spool->size_, file_size(spool->log_.get(), "read the spool"));
+  return spool;
+}
+
+Status Spool::create() {
+  // The index first: bytes without it could not be told apart.
+  TRY(switches_.create(path_.string() + ".idx"));
+  TRY_SET(log_, open_file(path_.string() + ".log", O_RDWR | O_CREAT, 0600));
+  return {};
+}
+
+Status Spool::append(char stream, std::string_view bytes) {
+  if (!log_) TRY(create());
+  uint64_t size = size_.load(std::memory_order_relaxed);
+  TRY(switches_.add({size, stream}));
+  while (!bytes.empty()) {
+    const ssize_t put = pwrite(log_.get(), bytes.data(), bytes.size(), static_cast<off_t>(size));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return fail_errno(errno, "keep the console");
+    size += static_cast<uint64_t>(put);
+    bytes.remove_prefix(static_cast<size_t>(put));
+    size_.store(size, std::memory_order_release);
+  }
+  return {};
+}
+
+Result<uint64_t> Spool::read_frames(uint64_t from, size_t bytes_max, std::string& body) {
+  body.clear();
+  const uint64_t end = std::min(size(), from + bytes_max);
+  while (from < end) {
+    TRY_SET(const SwitchFile::Stretch stretch, switches_.find(from, end));
+    const size_t length = stretch.end - from;
+    body.append(wire::console_head(stretch.stream, static_cast<uint32_t>(length)));
+    const size_t start = body.size();
+    body.resize(start + length);
+    for (size_t filled = 0; filled < length;) {
+      const ssize_t got = pread(log_.get(), body.data() + start + filled, length - filled,
+                                static_cast<off_t>(from + filled));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return fail_errno(errno, "read the spool");
+      if (got == 0) return fail(ErrorKind::internal, "read the spool: it is shorter than it was");
+      filled += static_cast<size_t>(got);
+    }
+    from = stretch.end;
+  }
+  return from;
+}
+
+void Spool::release(uint64_t offset) {
+  const uint64_t end = offset / kReleaseStep * kReleaseStep;
+  if (end <= released_ || !log_) return;
+  // A file system without holes keeps the bytes; the attempt's folder is removed with them.
+  static_cast<void>(fallocate(log_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                              static_cast<off_t>(released_), static_cast<off_t>(end - released_)));
+  released_ = end;
+}
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "supervisor/switches.h"
+
+namespace trainyard::supervisor {
+
+// One rank's console on its way to the server: bytes by arrival in console-R.log, where they switch
+// between the outputs in console-R.idx. What the server has acknowledged is given back to the disk,
+// so that it holds only what is still to be sent. One thread appends, one reads and releases.
+class Spool {
+ public:
+  // Takes up what an earlier supervisor left; makes no file before the first byte.
+  static Result<std::unique_ptr<Spool>> open(const fs::path& folder, int rank);
+
+  // `stream` is 'o' or 'e'. On a full disk as much as fits is kept.
+  Status append(char stream, std::string_view bytes);
+
+  // Any thread. What is below is on disk with its switches.
+  uint64_t size() const { return size_.load(std::memory_order_acquire); }
+
+  // Frames (wire/urls.h) with the bytes from `from` on, at most `bytes_max` of them without heads,
+  // into `body`, replacing it. Returns where the next begin.
+  Result<uint64_t> read_frames(uint64_t from, size_t bytes_max, std::string& body);
+
+  // Bytes below `offset` are not read again.
+  void release(uint64_t offset);
+
+ private:
+  Spool(fs::path folder, int rank);
+  Status create();
+
+  const fs::path path_;
+  Fd log_;
+  SwitchFile switches_;
+  std::atomic<uint64_t> size_{0};
+  uint64_t released_ = 0;  // The reader's.
+};
+
+}  // namespace trainyard::supervisor
