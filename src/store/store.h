@@ -18,12 +18,12 @@ class Transaction;
 namespace trainyard::store {
 
 struct RunFilter {
-  std::string workspace;   // Empty: all.
+  std::string workspace;  // Empty: all.
   std::string experiment;
-  std::string status;      // The contract's word; empty: all.
+  std::string status;  // The contract's word; empty: all.
   std::string target;
   int limit = 100;
-  int64_t before = 0;      // Only runs with a smaller `number`; 0: from the newest.
+  int64_t before = 0;  // Only runs with a smaller `number`; 0: from the newest.
 };
 
 // Who a request comes from.
@@ -33,25 +33,41 @@ struct Identity {
   std::optional<AttemptId> attempt;  // Set for an attempt's token.
 };
 
-// The metadata. Reads go over a few read connections, any thread. Writes are handed to one writer
-// thread that commits many callers' changes at once: eight clients cost one fdatasync, not eight.
+struct StoreOptions {
+  fs::path reserve;  // Home::reserve(); empty: no space is kept for a full disk.
+  bool sync = true;  // false: nothing waits for the disk; for simulations.
+};
+
+// The metadata. Reads go over a few read connections, any thread. Writes that come together are
+// committed together (store/writer.h): eight clients cost one fdatasync, not eight.
 class Store {
  public:
-  // Opens, and brings an older home up to date; refuses a newer one (`conflict`).
-  static Result<std::unique_ptr<Store>> open(const fs::path& database, Clock& clock);
+  // Opens, and brings an older home up to date; refuses a newer one (`conflict`). The workspace
+  // `default` and the admin named after the system user are there from the start.
+  static Result<std::unique_ptr<Store>> open(const fs::path& database, Clock& clock,
+                                             const StoreOptions& options = {});
   virtual ~Store() = default;
 
   // Runs `change` inside the next commit and returns when that commit is done (durable: on disk, an
   // acknowledged submission outlives the power; not durable: outlives our crash only). An error
-  // returned by `change` undoes that change alone.
+  // returned by `change` undoes that change alone. It may run on another caller's thread, and once
+  // more if its first commit failed; it must not write() itself.
   virtual Status write(Durable durable, std::function<Status(db::Transaction&)> change) = 0;
+  // Several reads that see one state (store/run_queries.h, store/run_rows.h).
+  virtual Status read(const std::function<Status(db::Db&)>& look) = 0;
 
-  // The newest time on record, for MonotoneClock.
+  // `no_space` while the reserve is given up: new runs are refused, those under way still end.
+  virtual Status check_space() = 0;
+
+  // The newest time on record, for MonotoneClock; the second before any Store is open (a file that
+  // is not there: the beginning of time).
   virtual Result<WallTime> newest_time() = 0;
+  static Result<WallTime> newest_time_of(const fs::path& database);
 
   // ---- reads ----
-  virtual Result<Run> run(const RunId& id) = 0;                      // With attempts and events.
-  virtual Result<RunId> find_run(std::string_view beginning) = 0;    // not_found; conflict if several.
+  virtual Result<Run> run(const RunId& id) = 0;  // With attempts and events.
+  virtual Result<RunId> find_run(
+      std::string_view beginning) = 0;  // not_found; conflict if several.
   virtual Result<std::vector<Run>> runs(const RunFilter& filter) = 0;  // Newest first.
   virtual Result<std::vector<Workspace>> workspaces() = 0;
   virtual Result<Workspace> workspace(std::string_view name) = 0;
@@ -60,8 +76,8 @@ class Store {
   virtual Result<std::vector<Token>> tokens() = 0;
 
   // ---- users and tokens; each a commit of its own ----
-  virtual Result<User> create_user(std::string_view name, Role role) = 0;   // conflict if there.
-  virtual Status delete_user(std::string_view name) = 0;                    // Revokes its tokens.
+  virtual Result<User> create_user(std::string_view name, Role role) = 0;  // conflict if there.
+  virtual Status delete_user(std::string_view name) = 0;                   // Revokes its tokens.
   struct NewToken {
     Token token;
     std::string secret;  // Shown once; only its hash is kept.
@@ -84,8 +100,8 @@ class Store {
   virtual Result<RunFile> file(const RunId& run, std::string_view path) = 0;  // Made when new.
 
   // ---- the house ----
-  virtual Status backup_to(const fs::path& database) = 0;   // A consistent copy, while we run.
-  virtual Status check() = 0;                               // SQLite's own integrity check.
+  virtual Status backup_to(const fs::path& database) = 0;  // A consistent copy, while we run.
+  virtual Status check() = 0;                              // SQLite's own integrity check.
   virtual Result<int64_t> count_runs(RunStatus status) = 0;
 };
 

@@ -1,0 +1,42 @@
+#include "store/migrate.h"
+
+#include <vector>
+
+#include "base/check.h"
+
+namespace trainyard::store {
+
+// The *.sql files of this room; made by the build.
+std::string_view embedded(std::string_view name);
+
+std::span<const Migration> migrations() {
+  static const std::vector<Migration> kSteps = {
+      {1, embedded("migrations/001.sql")},
+  };
+  ENSURE(!kSteps.front().sql.empty());
+  return kSteps;
+}
+
+Status migrate(db::Db& db, std::span<const Migration> steps) {
+  ENSURE(!steps.empty());
+  const int known = steps.back().version;
+  TRY_SET(const int before, db.version());
+  if (before > known) {
+    return fail(ErrorKind::conflict,
+                "this home has version " + std::to_string(before) +
+                    " of the database; this program knows versions up to " + std::to_string(known),
+                "Use the newer trainyard that wrote it, or bring back a backup of before with: "
+                "trainyard server restore");
+  }
+  for (const Migration& step : steps) {
+    if (step.version <= before) continue;
+    const std::string doing = "upgrade the database to version " + std::to_string(step.version);
+    TRY_SET(db::Transaction transaction, db::Transaction::begin(db, db::Access::write));
+    TRY_WITHIN(doing, db.script(step.sql));
+    TRY_WITHIN(doing, db.set_version(step.version));
+    TRY_WITHIN(doing, transaction.commit());
+  }
+  return {};
+}
+
+}  // namespace trainyard::store

@@ -1,0 +1,180 @@
+#include "store/run_rows.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "store/run_queries.h"
+#include "wire/json.h"
+
+namespace trainyard::store {
+namespace {
+
+constexpr std::string_view kHeadById =
+    "SELECT number, version, status, attempt, lost_early, cancel_asked, exit_code, error, cpus, "
+    "memory_bytes, user, spec_hash, created, started, ended, outputs, event_seq, event_at "
+    "FROM runs WHERE id = ?";
+
+Result<RunHead> read_head(const db::Statement& row, const RunId& id) {
+  RunHead head;
+  head.id = id;
+  head.number = row.integer(0);
+  head.version = row.integer(1);
+  TRY_SET(head.life.status, run_status_from(row.text(2)));
+  head.life.attempt = static_cast<int>(row.integer(3));
+  head.life.lost_early = static_cast<int>(row.integer(4));
+  head.life.cancel_asked = row.integer(5) != 0;
+  if (!row.is_null(6)) head.life.exit_code = static_cast<int>(row.integer(6));
+  head.life.error = row.text(7);
+  head.resources.cpus = static_cast<int>(row.integer(8));
+  head.resources.memory_bytes = row.integer(9);
+  head.user = row.text(10);
+  head.spec_hash = row.text(11);
+  head.created = row.time(12);
+  head.started = row.maybe_time(13);
+  head.ended = row.maybe_time(14);
+  head.outputs = row.text(15);
+  head.event_seq = row.integer(16);
+  head.event_at = row.time(17);
+  return head;
+}
+
+}  // namespace
+
+Result<std::optional<RunHead>> find_run_head(db::Db& db, const RunId& id) {
+  TRY_SET(db::Statement row, db.query(kHeadById, {id.value}));
+  TRY_SET(const bool any, row.next());
+  if (!any) return std::optional<RunHead>();
+  TRY_SET(RunHead head, read_head(row, id));
+  return std::optional<RunHead>(std::move(head));
+}
+
+Result<RunHead> run_head(db::Db& db, const RunId& id) {
+  TRY_SET(std::optional<RunHead> head, find_run_head(db, id));
+  if (!head) return no_such_run(id.value);
+  return *std::move(head);
+}
+
+Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
+  RunHead head;
+  head.id = run.id;
+  head.resources = run.spec.resources;
+  head.user = run.user;
+  head.spec_hash = run.spec_hash;
+  head.created = run.created;
+  head.event_at = run.created;
+  {
+    TRY_SET(
+        db::Statement row,
+        transaction.query(
+            "INSERT INTO runs (id, version, workspace_id, experiment_id, user, target, cpus, "
+            "memory_bytes, status, final, attempt, lost_early, cancel_asked, error, event_seq, "
+            "event_at, created, outputs, snapshot_files, snapshot_bytes, spec_hash) "
+            "VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, '', 0, ?, ?, '', ?, ?, ?) "
+            "RETURNING number",
+            {run.id.value, run.workspace_id, run.experiment_id, run.user, run.spec.target,
+             run.spec.resources.cpus, run.spec.resources.memory_bytes, to_string(head.life.status),
+             run.created, run.created, run.snapshot_files, run.snapshot_bytes, run.spec_hash}));
+    TRY_SET(const bool any, row.next());
+    ENSURE(any);
+    head.number = row.integer(0);
+  }
+  TRY(transaction.run("INSERT INTO run_specs (run, spec) VALUES (?, ?)",
+                      {head.number, run.spec_json}));
+  return head;
+}
+
+Status save_run(db::Transaction& transaction, RunHead& head) {
+  TRY_SET(const int64_t changed,
+          transaction.run(
+              "UPDATE runs SET version = version + 1, status = ?, final = ?, attempt = ?, "
+              "lost_early = ?, cancel_asked = ?, exit_code = ?, error = ?, event_seq = ?, "
+              "event_at = ?, started = ?, ended = ?, outputs = ? WHERE number = ? AND version = ?",
+              {to_string(head.life.status), is_final(head.life.status) ? 1 : 0, head.life.attempt,
+               head.life.lost_early, head.life.cancel_asked ? 1 : 0, head.life.exit_code,
+               head.life.error, head.event_seq, head.event_at, head.started, head.ended,
+               head.outputs, head.number, head.version}));
+  if (changed != 1) {
+    return fail(ErrorKind::conflict, "run " + head.id.value + " was changed meanwhile");
+  }
+  ++head.version;
+  return {};
+}
+
+Status add_event(db::Transaction& transaction, RunHead& head, const RunEventRecord& event) {
+  ++head.event_seq;
+  head.event_at = std::max(head.event_at, event.at);
+  TRY(transaction.run(
+      "INSERT INTO events (run, seq, at, attempt, kind, text) VALUES (?, ?, ?, ?, ?, ?)",
+      {head.number, head.event_seq, head.event_at, event.attempt, event.kind, event.text}));
+  return {};
+}
+
+Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit) {
+  std::vector<QueuedRun> queued;
+  TRY_SET(db::Statement rows,
+          db.query("SELECT id, number, cpus, memory_bytes FROM runs "
+                   "WHERE final = 0 AND status = 'Queued' ORDER BY number LIMIT ?",
+                   {limit}));
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return queued;
+    queued.push_back(
+        {RunId{rows.text(0)},
+         rows.integer(1),
+         {.cpus = static_cast<int>(rows.integer(2)), .memory_bytes = rows.integer(3)}});
+  }
+}
+
+Result<int64_t> count_queued(db::Db& db, int64_t after, int64_t before) {
+  TRY_SET(db::Statement row, db.query("SELECT COUNT(*) FROM runs WHERE final = 0 AND "
+                                      "status = 'Queued' AND number > ? AND number < ?",
+                                      {after, before}));
+  TRY_SET(const bool any, row.next());
+  return any ? row.integer(0) : 0;
+}
+
+Result<std::vector<RunId>> open_runs(db::Db& db) {
+  std::vector<RunId> ids;
+  TRY_SET(db::Statement rows, db.query("SELECT id FROM runs WHERE final = 0 ORDER BY number"));
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return ids;
+    ids.push_back(RunId{rows.text(0)});
+  }
+}
+
+Result<int64_t> get_or_create_experiment(db::Transaction& transaction, int64_t workspace,
+                                         std::string_view name, WallTime now) {
+  {
+    TRY_SET(db::Statement found,
+            transaction.query("SELECT id FROM experiments WHERE workspace_id = ? AND name = ?",
+                              {workspace, name}));
+    TRY_SET(const bool any, found.next());
+    if (any) return found.integer(0);
+  }
+  TRY_SET(db::Statement made, transaction.query("INSERT INTO experiments (workspace_id, name, "
+                                                "created) VALUES (?, ?, ?) RETURNING id",
+                                                {workspace, name, now}));
+  TRY_SET(const bool any, made.next());
+  ENSURE(any);
+  return made.integer(0);
+}
+
+Result<std::optional<KnownSnapshot>> known_snapshot(db::Db& db, std::string_view tree) {
+  TRY_SET(db::Statement row, db.query("SELECT files, bytes FROM snapshots WHERE tree = ?", {tree}));
+  TRY_SET(const bool any, row.next());
+  if (!any) return std::optional<KnownSnapshot>();
+  return std::optional<KnownSnapshot>({row.integer(0), row.integer(1)});
+}
+
+Status remember_snapshot(db::Transaction& transaction, std::string_view tree,
+                         const KnownSnapshot& snapshot, WallTime now) {
+  TRY(
+      transaction.run("INSERT INTO snapshots (tree, files, bytes, verified) VALUES (?, ?, ?, ?) "
+                      "ON CONFLICT (tree) DO NOTHING",
+                      {tree, snapshot.files, snapshot.bytes, now}));
+  return {};
+}
+
+}  // namespace trainyard::store

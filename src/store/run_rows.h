@@ -1,0 +1,94 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "db/db.h"
+#include "model/run.h"
+
+// The rows of a run, for changes handed to Store::write(): small functions over a transaction.
+namespace trainyard::store {
+
+// What decides about a run, without its spec.
+struct RunHead {
+  int64_t number = 0;
+  RunId id;
+  int64_t version = 0;
+  RunLife life;
+  Resources resources;  // CPUs and memory.
+  std::string user;
+  std::string spec_hash;
+  WallTime created{};
+  std::optional<WallTime> started;
+  std::optional<WallTime> ended;
+  std::string outputs;
+  int64_t event_seq = 0;  // The last event's number and time.
+  WallTime event_at{};
+};
+
+struct NewRun {
+  RunId id;
+  int64_t workspace_id = 0;
+  int64_t experiment_id = 0;
+  const RunSpec& spec;
+  std::string_view spec_json;
+  std::string_view spec_hash;
+  std::string_view user;
+  WallTime created{};
+  int64_t snapshot_files = 0;
+  int64_t snapshot_bytes = 0;
+};
+
+// ---- runs ----
+// not_found
+Result<RunHead> run_head(db::Db& db, const RunId& id);
+Result<std::optional<RunHead>> find_run_head(db::Db& db, const RunId& id);
+// In status NotStarted, without an event; the caller takes it on from there.
+Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run);
+// Keeps what changed and raises the version; conflict when another change came between.
+Status save_run(db::Transaction& transaction, RunHead& head);
+// The next of the run's events, in `head` too: save_run() must follow. Its time is not before the
+// previous one's.
+Status add_event(db::Transaction& transaction, RunHead& head, const RunEventRecord& event);
+
+// ---- attempts ----
+struct AttemptRow {
+  Attempt attempt;
+  std::string phase;       // The last kind reported; empty before the first.
+  int64_t report_seq = 0;  // The last report taken.
+};
+Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number);
+Status insert_attempt(db::Transaction& transaction, int64_t run, const AttemptRow& row);
+Status save_attempt(db::Transaction& transaction, int64_t run, const AttemptRow& row);
+// The attempt's only token from now on.
+Status set_attempt_token(db::Transaction& transaction, const RunHead& head, int attempt,
+                         std::string_view secret, WallTime now);
+// Ended, and perhaps still with something on its node.
+Result<std::vector<AttemptId>> unreleased_attempts(db::Db& db);
+Status mark_released(db::Transaction& transaction, const AttemptId& attempt);
+
+// ---- the queue ----
+struct QueuedRun {
+  RunId id;
+  int64_t number = 0;
+  Resources resources;
+};
+Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit);  // First come first.
+// Queued runs with after < number < before.
+Result<int64_t> count_queued(db::Db& db, int64_t after, int64_t before);
+// Every run that is not over.
+Result<std::vector<RunId>> open_runs(db::Db& db);
+
+// ---- what a run refers to ----
+Result<int64_t> get_or_create_experiment(db::Transaction& transaction, int64_t workspace,
+                                         std::string_view name, WallTime now);
+struct KnownSnapshot {
+  int64_t files = 0;
+  int64_t bytes = 0;
+};
+Result<std::optional<KnownSnapshot>> known_snapshot(db::Db& db, std::string_view tree);
+Status remember_snapshot(db::Transaction& transaction, std::string_view tree,
+                         const KnownSnapshot& snapshot, WallTime now);
+
+}  // namespace trainyard::store

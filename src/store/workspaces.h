@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "db/db.h"
+#include "model/run.h"
+
+namespace trainyard::store {
+
+Result<std::vector<Workspace>> list_workspaces(db::Db& db);
+Result<Workspace> load_workspace(db::Db& db, std::string_view name);  // not_found, with a guess.
+Result<std::vector<Experiment>> list_experiments(db::Db& db, std::string_view workspace);
+Result<Workspace> insert_workspace(db::Transaction& transaction, Workspace workspace);
+// With its experiments and the runs in it; conflict while one of them is not over.
+Status remove_workspace(db::Transaction& transaction, std::string_view name);
+
+}  // namespace trainyard::store
