@@ -207,7 +207,7 @@ std::string format_duration(microseconds duration) {
   const double value = std::max(0.0, std::chrono::duration<double>(duration).count());
   if (value < 0.995) return fmt::format("{:.2f} s", value);
   if (value < 59.95) return fmt::format("{:.1f} s", value);
-  const auto whole = static_cast<int64_t>(value + 0.5);
+  const int64_t whole = std::llround(value);
   const int64_t hours = whole / 3600;
   const int64_t minutes = whole / 60 % 60;
   if (hours == 0) return fmt::format("{}:{:02}", minutes, whole % 60);

@@ -5,6 +5,6 @@
 namespace trainyard {
 
 // Of the binary: shown by --version, /version and `server status`.
-inline constexpr std::string_view kVersion = "0.1.0";
+inline constexpr std::string_view kVersion = TRAINYARD_VERSION;  // From the root CMakeLists.txt.
 
 }  // namespace trainyard

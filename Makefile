@@ -1,0 +1,57 @@
+# One command each; `make` alone lists them.
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+T ?=
+
+.PHONY: help packages build test demo bench torture sim lint format install clean
+
+help:  # Lists the commands
+	@sed -n 's/^\([a-z]*\):.*#  *\(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+build:  # The release binary at build/release/trainyard
+	@scripts/install-packages build
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release -j $(JOBS)
+
+# The tests themselves run one after another or two at a time: several start servers and measure time.
+test: build  # Every test, or those whose name matches T=…
+	@scripts/install-packages build demo test
+	@cmake --preset dev > /dev/null
+	@cmake --build --preset dev -j $(JOBS)
+	@cmake --preset tsan > /dev/null
+	@cmake --build --preset tsan -j $(JOBS)
+	@ctest --preset dev -j 2 $(if $(T),-R '$(T)')
+
+demo: build  # Trains the digits example and shows what became of it
+	@scripts/install-packages demo
+	@scripts/demo
+
+bench: build  # Measures the figures: one table (NAMES='snapshot …' for some rows)
+	@scripts/install-packages bench
+	@cmake --build --preset release -j $(JOBS) --target bench_load bench_stamp
+	@python3 bench/bench.py $(NAMES)
+
+torture: build  # Kills server and supervisors at 1,000 random moments (KILLS=, SEED=)
+	@python3 tests/torture.py $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
+sim:  # Simulates whole lives of runs with faults (SEED= replays one)
+	@scripts/install-packages build test
+	@cmake --preset dev > /dev/null
+	@cmake --build --preset dev -j $(JOBS) --target sim_test
+	@TRAINYARD_SIM_SEED=$(SEED) build/dev/sim_test
+
+lint:  # clang-format and clang-tidy over all files
+	@scripts/install-packages build test
+	@cmake --preset dev > /dev/null
+	@scripts/check-format
+	@scripts/check-tidy --all
+
+format:  # Writes all C++ as clang-format wants it
+	@scripts/check-format --fix
+
+install: build  # Binary, manuals and completion under PREFIX=/usr/local
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean:  # Removes build/
+	@rm -rf build
