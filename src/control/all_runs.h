@@ -1,0 +1,107 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/guarded.h"
+#include "control/bell.h"
+#include "control/control.h"
+#include "control/ledger.h"
+#include "control/reasons.h"
+#include "control/transitions.h"
+#include "store/run_rows.h"
+
+namespace trainyard::control {
+
+// A supervisor says something every few seconds; silent for so long, it is looked after …
+inline constexpr seconds kLeaseTerm{60};
+// … and killed after this, if it lives at all.
+inline constexpr seconds kSilenceMax{600};
+
+// Control, one concern a file: submit.cc, scheduler.cc, leases.cc, reports.cc, recover.cc,
+// control.cc.
+//
+// Every change goes the same way: decide and write in one transaction (transitions.h), then, after
+// the commit, do what it asks for (settle()). The engine is never called inside a transaction.
+class AllRuns final : public Control {
+ public:
+  explicit AllRuns(Parts parts);
+  ~AllRuns() override;
+
+  Result<Submitted> submit(const Submission& submission) override;
+  Result<Run> cancel(const RunId& id, std::string_view by) override;
+  Result<Orders> report(const AttemptId& attempt, std::span<const Report> reports) override;
+  Result<Orders> orders(const AttemptId& attempt) override;
+  Result<Run> run(const RunId& id) override;
+  Result<std::vector<Run>> runs(const store::RunFilter& filter) override;
+  Status recover() override;
+  SteadyTime tick() override;
+  void run(std::stop_token stop) override;
+  Load load() override;
+
+ private:
+  // ---- submit.cc ----
+  Status check_machine(const RunSpec& spec) const;
+  Result<Submitted> add_run(const Submission& submission, std::string_view spec_json,
+                            std::string_view spec_hash);
+  Result<Submitted> same_again(const store::RunHead& head, std::string_view spec_hash);
+  Result<store::KnownSnapshot> find_snapshot(std::string_view tree);
+
+  // ---- scheduler.cc; under tick_mutex_ ----
+  void place_waiting();
+  struct Claim {
+    Run run;
+    AttemptId attempt;
+    std::string secret;
+    bool made = false;
+  };
+  // The first of the queue that fit, as far as they fit one after the other; in the ledger already.
+  Result<std::vector<Claim>> choose();
+  Status commit_claims(std::vector<Claim>& claims);
+  void place(const Claim& claim);
+  Assignment assignment(const Claim& claim) const;
+  void release_ended();
+
+  // ---- leases.cc; under tick_mutex_ ----
+  void bury_gone();
+  void look_after_leases();
+  void lose(const AttemptId& attempt, const std::string& why, bool placed = true);
+
+  // ---- recover.cc; under tick_mutex_ ----
+  struct Open {
+    store::RunHead head;
+    std::string phase;  // Of its newest attempt.
+  };
+  Result<std::vector<Open>> find_open();
+  void take_up(const Open& open);
+  void place_again(const Open& open);
+
+  // ---- control.cc ----
+  // After the commit: gives back, wakes, tells.
+  void settle(const Applied& applied);
+  QueueView queue_view(int64_t position);
+  Status add_reasons(db::Db& db, std::vector<Run*> runs);
+
+  const Parts parts_;
+  // Shared with the engine's callback, which may come once more while we are being taken down.
+  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  Guarded<Ledger> ledger_;
+
+  // Ended attempts whose nodes are still to be cleared.
+  struct Leaving {
+    AttemptId attempt;
+    SteadyTime since{};
+    int tries = 0;
+  };
+  Guarded<std::vector<Leaving>> leaving_;
+
+  // One round at a time; guards what is below.
+  std::mutex tick_mutex_;
+  SteadyTime next_tick_{};
+  SteadyTime place_after_{};  // A pause after the engine has failed.
+};
+
+}  // namespace trainyard::control

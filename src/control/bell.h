@@ -1,0 +1,37 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/id.h"
+
+namespace trainyard::control {
+
+// Where others leave word for the loop: that there is something to do, and which supervisors are
+// gone. Thread-safe.
+class Bell {
+ public:
+  struct Gone {
+    AttemptId attempt;
+    std::string why;
+  };
+
+  void ring();
+  void note_gone(const AttemptId& attempt, const std::string& why);
+  std::vector<Gone> take_gone();
+  // Until somebody rings, `longest` has passed or `stop` is requested.
+  void wait(microseconds longest, const std::stop_token& stop);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any rung_;
+  bool ringing_ = false;
+  std::vector<Gone> gone_;
+};
+
+}  // namespace trainyard::control

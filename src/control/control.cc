@@ -1,0 +1,129 @@
+#include "control/control.h"
+
+#include <algorithm>
+
+#include "control/all_runs.h"
+#include "store/run_queries.h"
+
+namespace trainyard::control {
+
+std::unique_ptr<Control> Control::create(Parts parts) {
+  return std::make_unique<AllRuns>(std::move(parts));
+}
+
+AllRuns::AllRuns(Parts parts) : parts_(std::move(parts)), ledger_(parts_.engine.capacity()) {
+  parts_.engine.on_gone([bell = bell_](const AttemptId& attempt, const std::string& why) {
+    bell->note_gone(attempt, why);
+  });
+}
+
+AllRuns::~AllRuns() {
+  parts_.engine.on_gone([](const AttemptId&, const std::string&) {});
+}
+
+Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
+  std::optional<Applied> applied;
+  bool was_queued = false;
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    applied.reset();
+    TRY_SET(store::RunHead head, store::run_head(transaction.db(), id));
+    if (is_final(head.life.status)) {
+      return fail(ErrorKind::conflict,
+                  "run " + id.value + " is over: " + std::string(to_string(head.life.status)));
+    }
+    if (head.life.cancel_asked) return {};  // Asked before: nothing new.
+    was_queued = head.life.status == RunStatus::queued;
+    TRY_SET(applied, apply(transaction, head, CancelAsked{std::string(by)},
+                           {.at = parts_.clock.wall(), .text = "asked by " + std::string(by)}));
+    return {};
+  };
+  TRY(parts_.store.write(Durable::yes, change));
+  if (applied) {
+    if (was_queued) ledger_.with([](Ledger& ledger) { --ledger.queued; });
+    settle(*applied);
+  }
+  return run(id);
+}
+
+Result<Run> AllRuns::run(const RunId& id) {
+  Run found;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(found, store::load_run(db, id, store::Detail::whole));
+    return add_reasons(db, {&found});
+  };
+  TRY(parts_.store.read(look));
+  return found;
+}
+
+Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter) {
+  std::vector<Run> found;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(found, store::list_runs(db, filter));
+    std::vector<Run*> pointers;
+    for (Run& run : found) pointers.push_back(&run);
+    return add_reasons(db, std::move(pointers));
+  };
+  TRY(parts_.store.read(look));
+  return found;
+}
+
+Control::Load AllRuns::load() {
+  return ledger_.with([](const Ledger& ledger) {
+    return Load{.capacity = ledger.capacity(),
+                .cpus_used = ledger.cpus_used(),
+                .memory_used_bytes = ledger.memory_used(),
+                .queued = ledger.queued,
+                .live = static_cast<int64_t>(ledger.live())};
+  });
+}
+
+void AllRuns::run(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    const SteadyTime next = tick();
+    const microseconds pause = next - parts_.clock.steady();
+    if (pause > microseconds(0)) bell_->wait(pause, stop);
+  }
+}
+
+void AllRuns::settle(const Applied& applied) {
+  if (applied.has(RunAction::release)) {
+    ledger_.with([&](Ledger& ledger) { ledger.give_back(applied.attempt); });
+    leaving_.with(
+        [&](auto& leaving) { leaving.push_back({applied.attempt, parts_.clock.steady()}); });
+  }
+  if (applied.has(RunAction::requeue)) ledger_.with([](Ledger& ledger) { ++ledger.queued; });
+  if (applied.has(RunAction::release) || applied.has(RunAction::requeue)) bell_->ring();
+  if (parts_.changed) parts_.changed(applied.attempt.run);
+}
+
+QueueView AllRuns::queue_view(int64_t position) {
+  const bool disk_full = !parts_.store.check_space();
+  return ledger_.with([&](const Ledger& ledger) {
+    return QueueView{.capacity = ledger.capacity(),
+                     .cpus_used = ledger.cpus_used(),
+                     .memory_used_bytes = ledger.memory_used(),
+                     .position = position,
+                     .disk_full = disk_full};
+  });
+}
+
+// Positions are counted on from one queued run to the next, so that a page of a list costs one walk
+// over the queue and not one for each of its runs.
+Status AllRuns::add_reasons(db::Db& db, std::vector<Run*> runs) {
+  std::sort(runs.begin(), runs.end(), [](Run* a, Run* b) { return a->number < b->number; });
+  int64_t position = 0;
+  int64_t counted = 0;
+  for (Run* run : runs) {
+    if (run->life.status != RunStatus::queued) {
+      run->reason = reason_of(*run);
+      continue;
+    }
+    TRY_SET(const int64_t between, store::count_queued(db, counted, run->number));
+    position += between + 1;
+    counted = run->number;
+    run->reason = queued_reason(run->spec.resources, queue_view(position));
+  }
+  return {};
+}
+
+}  // namespace trainyard::control

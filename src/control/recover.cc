@@ -1,0 +1,95 @@
+#include "control/all_runs.h"
+#include "store/run_queries.h"
+
+namespace trainyard::control {
+
+Status AllRuns::recover() {
+  std::lock_guard lock(tick_mutex_);
+  TRY_SET(const std::vector<Open> open, find_open());
+  std::vector<AttemptId> ended;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(ended, store::unreleased_attempts(db));
+    return {};
+  };
+  TRY(parts_.store.read(look));
+  const SteadyTime now = parts_.clock.steady();
+  leaving_.with([&](auto& leaving) {
+    leaving.clear();
+    for (const AttemptId& attempt : ended) leaving.push_back({attempt, now});
+  });
+  // All of it first: what is held must be known before anything is placed.
+  ledger_.with([&](Ledger& ledger) {
+    ledger.clear();
+    for (const Open& one : open) {
+      if (one.head.life.status == RunStatus::queued) {
+        ++ledger.queued;
+      } else {
+        ledger.take({one.head.id, one.head.life.attempt}, one.head.resources, now);
+      }
+    }
+  });
+  for (const Open& one : open) {
+    if (one.head.life.status != RunStatus::queued) take_up(one);
+  }
+  next_tick_ = {};
+  bell_->ring();
+  return {};
+}
+
+Result<std::vector<AllRuns::Open>> AllRuns::find_open() {
+  std::vector<Open> open;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(const std::vector<RunId> ids, store::open_runs(db));
+    for (const RunId& id : ids) {
+      Open one;
+      TRY_SET(one.head, store::run_head(db, id));
+      if (one.head.life.status != RunStatus::queued) {
+        TRY_SET(const store::AttemptRow row,
+                store::attempt_row(db, one.head.number, one.head.life.attempt));
+        one.phase = row.phase;
+      }
+      open.push_back(std::move(one));
+    }
+    return {};
+  };
+  TRY(parts_.store.read(look));
+  return open;
+}
+
+// The engine takes the watch up again. One it does not know was claimed when the server went down
+// before it was placed: it is placed now. If it has reported, it was placed and has vanished.
+void AllRuns::take_up(const Open& open) {
+  const AttemptId attempt{open.head.id, open.head.life.attempt};
+  const Status recovered = parts_.engine.recover(attempt);
+  const engine::Placement placement = parts_.engine.inspect(attempt);
+  parts_.log.info("attempt taken up",
+                  {{"attempt", attempt.str()}, {"live", placement == engine::Placement::live}});
+  switch (placement) {
+    case engine::Placement::live:
+      return;
+    case engine::Placement::unknown:
+      if (open.phase.empty()) return place_again(open);
+      break;
+    case engine::Placement::gone:
+      break;
+  }
+  lose(attempt, "its supervisor was gone when the server came back" +
+                    (recovered ? std::string() : ": " + recovered.error().message));
+}
+
+void AllRuns::place_again(const Open& open) {
+  Claim claim{.attempt = {open.head.id, open.head.life.attempt}, .secret = new_secret("tya_")};
+  // Of the first secret only the hash is left; it was never handed out.
+  const Status renewed =
+      parts_.store.write(Durable::no, [&](db::Transaction& transaction) -> Status {
+        TRY_SET(claim.run, store::load_run(transaction.db(), open.head.id, store::Detail::brief));
+        return store::set_attempt_token(transaction, open.head, claim.attempt.number, claim.secret,
+                                        parts_.clock.wall());
+      });
+  if (!renewed) {
+    return lose(claim.attempt, "it could not be placed again: " + renewed.error().message, false);
+  }
+  place(claim);
+}
+
+}  // namespace trainyard::control

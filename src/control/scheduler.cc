@@ -1,0 +1,182 @@
+#include <algorithm>
+
+#include "control/all_runs.h"
+#include "store/run_queries.h"
+
+namespace trainyard::control {
+namespace {
+
+constexpr int kClaimsMax = 64;            // In one transaction: bounds how long others wait.
+constexpr seconds kIdle{30};              // A round at least this often.
+constexpr seconds kPauseAfterFailure{1};  // Of engine or disk, before the queue is tried again.
+constexpr seconds kSupervisorEnds{30};    // From its last report to its own end.
+constexpr seconds kReleaseAgain{5};
+constexpr int kReleaseTriesMax = 5;  // Then it waits for the next start of the server.
+constexpr seconds kLate{5};          // A round later than this was not ours to be.
+
+}  // namespace
+
+SteadyTime AllRuns::tick() {
+  std::lock_guard lock(tick_mutex_);
+  const SteadyTime now = parts_.clock.steady();
+  if (next_tick_ != SteadyTime{} && now - next_tick_ > kLate) {
+    ledger_.with([&](Ledger& ledger) { ledger.forgive(now - next_tick_); });
+  }
+  bury_gone();
+  place_waiting();
+  look_after_leases();
+  release_ended();
+
+  next_tick_ = now + kIdle;
+  const auto sooner = [&](SteadyTime when) { next_tick_ = std::min(next_tick_, when); };
+  if (const auto look = ledger_.with([](Ledger& l) { return l.next_look(kLeaseTerm); })) {
+    sooner(*look);
+  }
+  if (place_after_ > now) sooner(place_after_);
+  if (leaving_.with([](const auto& leaving) { return !leaving.empty(); })) {
+    sooner(now + kReleaseAgain);
+  }
+  return next_tick_;
+}
+
+// First come, first served: the first of the queue that does not fit holds the others back, so that
+// a large run is not passed by for ever.
+void AllRuns::place_waiting() {
+  while (parts_.clock.steady() >= place_after_) {
+    if (ledger_.with([](const Ledger& ledger) { return ledger.cpus_free() <= 0; })) return;
+    Result<std::vector<Claim>> claims = choose();
+    if (claims && claims->empty()) return;
+    const Status committed = claims ? commit_claims(*claims) : std::unexpected(claims.error());
+    if (!committed) {
+      parts_.log.error("claim failed", {{"error", committed.error().message}});
+      place_after_ = parts_.clock.steady() + kPauseAfterFailure;
+      return;
+    }
+    for (const Claim& claim : *claims) {
+      if (claim.made) place(claim);
+    }
+  }
+}
+
+Result<std::vector<AllRuns::Claim>> AllRuns::choose() {
+  std::vector<Claim> claims;
+  const auto look = [&](db::Db& db) -> Status {
+    // Every run takes a CPU at least: more than are free cannot fit.
+    const int window = ledger_.with([](const Ledger& l) { return l.cpus_free(); });
+    TRY_SET(const auto front, store::queue_front(db, std::min(window, kClaimsMax)));
+    if (front.empty()) return {};
+    if (const Status space = parts_.store.check_space(); !space) {
+      place_after_ = parts_.clock.steady() + kPauseAfterFailure;
+      return {};
+    }
+    int cpus = 0;
+    int64_t memory = 0;
+    for (const store::QueuedRun& queued : front) {
+      cpus += queued.resources.cpus;
+      memory += queued.resources.memory_bytes;
+      const Resources all{.cpus = cpus, .memory_bytes = memory};
+      if (!ledger_.with([&](const Ledger& l) { return l.fits(all); })) break;
+      TRY_SET(Run run, store::load_run(db, queued.id, store::Detail::brief));
+      const AttemptId attempt{run.id, run.life.attempt + 1};
+      claims.push_back({std::move(run), attempt, new_secret("tya_")});
+    }
+    return {};
+  };
+  TRY(parts_.store.read(look));
+  const SteadyTime now = parts_.clock.steady();
+  ledger_.with([&](Ledger& ledger) {
+    for (const Claim& c : claims) ledger.take(c.attempt, c.run.spec.resources, now);
+  });
+  return claims;
+}
+
+Status AllRuns::commit_claims(std::vector<Claim>& claims) {
+  const Status written =
+      parts_.store.write(Durable::no, [&](db::Transaction& transaction) -> Status {
+        const WallTime now = parts_.clock.wall();
+        for (Claim& claim : claims) {
+          claim.made = false;
+          TRY_SET(store::RunHead head, store::run_head(transaction.db(), claim.run.id));
+          // Canceled since it was chosen.
+          if (head.version != claim.run.version) continue;
+          TRY(apply(transaction, head, Claimed{}, {.at = now}));
+          TRY(store::insert_attempt(transaction, head.number,
+                                    {.attempt = {.number = claim.attempt.number, .placed = now}}));
+          TRY(store::set_attempt_token(transaction, head, claim.attempt.number, claim.secret, now));
+          claim.made = true;
+        }
+        return {};
+      });
+  ledger_.with([&](Ledger& ledger) {
+    for (const Claim& claim : claims) {
+      if (written && claim.made) {
+        --ledger.queued;
+      } else {
+        ledger.give_back(claim.attempt);
+      }
+    }
+  });
+  return written;
+}
+
+void AllRuns::place(const Claim& claim) {
+  if (parts_.changed) parts_.changed(claim.run.id);
+  const Status placed = parts_.engine.place(assignment(claim));
+  if (placed) return;
+  parts_.log.error("placing failed",
+                   {{"attempt", claim.attempt.str()}, {"error", placed.error().message}});
+  place_after_ = parts_.clock.steady() + kPauseAfterFailure;
+  lose(claim.attempt, "its supervisor could not be started: " + placed.error().message, false);
+}
+
+Assignment AllRuns::assignment(const Claim& claim) const {
+  return {.run = claim.run.id.value,
+          .attempt = claim.attempt.number,
+          .token = claim.secret,
+          .server_socket = parts_.addresses.socket,
+          .server_url = parts_.addresses.url,
+          .blobs = parts_.addresses.blobs,
+          .user = claim.run.user,
+          .workspace_id = claim.run.workspace_id,
+          .experiment_id = claim.run.experiment_id,
+          .subscription_id = claim.run.subscription_id,
+          .resource_group = claim.run.resource_group,
+          .spec = claim.run.spec};
+}
+
+// A supervisor that has sent its last report still takes a moment to end; its folder is removed
+// after that. It comes last in a round: nobody waits for it.
+void AllRuns::release_ended() {
+  const SteadyTime now = parts_.clock.steady();
+  std::vector<Leaving> leaving = leaving_.with([](auto& all) { return std::exchange(all, {}); });
+  std::vector<AttemptId> released;
+  std::vector<Leaving> later;
+  for (Leaving& left : leaving) {
+    if (parts_.engine.inspect(left.attempt) == engine::Placement::live) {
+      if (now - left.since < kSupervisorEnds) {
+        later.push_back(left);
+        continue;
+      }
+      static_cast<void>(parts_.engine.kill(left.attempt).has_value());
+    }
+    if (const Status done = parts_.engine.release(left.attempt); done) {
+      released.push_back(left.attempt);
+    } else if (++left.tries < kReleaseTriesMax) {
+      later.push_back(left);
+    } else {
+      parts_.log.warn("release failed",
+                      {{"attempt", left.attempt.str()}, {"error", done.error().message}});
+    }
+  }
+  leaving_.with([&](auto& all) { all.insert(all.end(), later.begin(), later.end()); });
+  if (released.empty()) return;
+  const Status marked =
+      parts_.store.write(Durable::no, [&](db::Transaction& transaction) -> Status {
+        for (const AttemptId& attempt : released) TRY(store::mark_released(transaction, attempt));
+        return {};
+      });
+  // Not marked, it is released once more at the next start: harmless.
+  if (!marked) parts_.log.warn("release not kept", {{"error", marked.error().message}});
+}
+
+}  // namespace trainyard::control

@@ -1,0 +1,99 @@
+#include "control/transitions.h"
+
+#include <algorithm>
+
+#include "model/report.h"
+
+namespace trainyard::control {
+namespace {
+
+// The events' kinds of model/run.h.
+std::string kind_of(const RunEvent& event) {
+  struct Kind {
+    std::string operator()(const Enqueued&) const { return "queued"; }
+    std::string operator()(const Claimed&) const { return "provisioning"; }
+    std::string operator()(const PlaceFailed&) const { return "lost"; }
+    std::string operator()(const Reported& reported) const {
+      return std::string(to_string(reported.kind));
+    }
+    std::string operator()(const Ended& ended) const {
+      return ended.end.cause == EndCause::lost ? "lost" : "ended";
+    }
+    std::string operator()(const CancelAsked&) const { return "cancel_requested"; }
+  };
+  return std::visit(Kind{}, event);
+}
+
+bool user_code_may_have_run(std::string_view phase) {
+  return phase != "" && phase != to_string(ReportKind::preparing);
+}
+
+}  // namespace
+
+bool Applied::has(RunAction action) const {
+  return std::find(actions.begin(), actions.end(), action) != actions.end();
+}
+
+Result<Applied> apply(db::Transaction& transaction, store::RunHead& head, const RunEvent& event,
+                      const Moment& moment) {
+  TRY_SET(Step step, trainyard::advance(head.life, event));
+  const bool was_live = head.life.attempt > 0;
+  head.life = std::move(step.life);
+  const auto add = [&](std::string kind, std::string text) {
+    return store::add_event(transaction, head,
+                            {.at = moment.at,
+                             .attempt = head.life.attempt,
+                             .kind = std::move(kind),
+                             .text = std::move(text)});
+  };
+  const bool over = is_final(head.life.status);
+  const std::string kind = kind_of(event);
+  if (kind != "ended") TRY(add(kind, moment.text));
+  if (over) {
+    TRY(add("ended", head.life.error));
+    head.ended = head.event_at;
+  } else if (was_live && head.life.status == RunStatus::queued) {
+    TRY(add("queued", "waits again: the attempt was lost before its program ran"));
+  }
+  TRY(store::save_run(transaction, head));
+  return Applied{{head.id, head.life.attempt}, std::move(step.actions)};
+}
+
+Status check_live(const store::RunHead& head, const AttemptId& attempt) {
+  const std::string which = "attempt " + attempt.str();
+  if (is_final(head.life.status)) {
+    return fail(ErrorKind::conflict,
+                which + " is over: the run is " + std::string(to_string(head.life.status)));
+  }
+  if (head.life.attempt != attempt.number) {
+    return fail(ErrorKind::conflict,
+                which + " is not the newest: that is " + std::to_string(head.life.attempt));
+  }
+  if (head.life.status == RunStatus::queued) {
+    return fail(ErrorKind::conflict, which + " was lost; the run waits for the next one");
+  }
+  return {};
+}
+
+Result<std::optional<Applied>> apply_loss(db::Transaction& transaction, const Loss& loss) {
+  TRY_SET(store::RunHead head, store::run_head(transaction.db(), loss.attempt.run));
+  if (!check_live(head, loss.attempt)) return std::optional<Applied>();
+  TRY_SET(store::AttemptRow row,
+          store::attempt_row(transaction.db(), head.number, loss.attempt.number));
+  AttemptEnd end;
+  end.cause = EndCause::lost;
+  end.exit_code = 1;
+  end.ranks_started = user_code_may_have_run(row.phase);
+  end.error = loss.why;
+  end.cpu_seconds = row.attempt.cpu_seconds;
+  end.memory_peak_bytes = row.attempt.memory_peak_bytes;
+  const RunEvent event = loss.placed ? RunEvent(Ended{loss.attempt.number, end})
+                                     : RunEvent(PlaceFailed{loss.attempt.number, loss.why});
+  TRY_SET(Applied applied, apply(transaction, head, event, {.at = loss.at, .text = loss.why}));
+  row.attempt.ended = head.event_at;
+  row.attempt.end = std::move(end);
+  TRY(store::save_attempt(transaction, head.number, row));
+  return std::optional<Applied>(std::move(applied));
+}
+
+}  // namespace trainyard::control

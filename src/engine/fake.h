@@ -1,0 +1,67 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace trainyard::engine {
+
+// An engine without machines, told by its test what happens: for tests and the simulator. What it
+// has placed outlives a restart of the control plane, as supervisors do. Thread-safe.
+class FakeEngine : public Engine {
+ public:
+  explicit FakeEngine(Capacity capacity) : capacity_(capacity) {}
+
+  Capacity capacity() const override { return capacity_; }
+  Status place(const Assignment& assignment) override;
+  Status recover(const AttemptId& attempt) override;
+  Placement inspect(const AttemptId& attempt) override;
+  Status kill(const AttemptId& attempt) override;
+  Status release(const AttemptId& attempt) override;
+  void on_gone(Gone gone) override;
+
+  // ---- the script ----
+  enum class Fault {
+    refused,  // place() fails and nothing is placed.
+    dropped,  // place() succeeds, yet nothing is there: as a crash right after the claim leaves it.
+  };
+  void fail_next_place(Fault fault);
+  enum class Tell { yes, no };  // no: as when the one who watches has died too.
+  // Its supervisor has ended.
+  void end(const AttemptId& attempt, const std::string& why, Tell tell = Tell::yes);
+
+  // What a test does when a supervisor appears, is killed, or is to be started again on the journal
+  // of a dead one (true: it lives again). Called without a lock.
+  struct Hooks {
+    std::function<void(const Assignment&)> placed;
+    std::function<void(const AttemptId&)> killed;
+    std::function<bool(const AttemptId&)> revived;
+  };
+  void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
+
+  // ---- what it saw ----
+  std::vector<AttemptId> live();
+  std::vector<AttemptId> unreleased();
+  std::optional<Assignment> assignment(const AttemptId& attempt);
+
+ private:
+  struct Placed {
+    Assignment assignment;
+    bool live = true;
+  };
+
+  void tell(const AttemptId& attempt, const std::string& why);
+
+  const Capacity capacity_;
+  Hooks hooks_;
+  std::mutex mutex_;
+  std::map<AttemptId, Placed> placed_;
+  std::deque<Fault> faults_;
+  Gone gone_;
+};
+
+}  // namespace trainyard::engine
