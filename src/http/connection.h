@@ -1,0 +1,134 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "http/loop.h"
+#include "http/parking.h"
+#include "http/parser.h"
+#include "http/server.h"
+#include "http/workers.h"
+
+namespace trainyard::http {
+
+// What the connections of a server have in common.
+struct Service {
+  Service(ServerOptions o, Router r, Clock& c, Log& l, Server::ErrorAnswer answer)
+      : options(std::move(o)),
+        router(std::move(r)),
+        clock(c),
+        log(l),
+        answer_error(std::move(answer)),
+        workers(options.workers, options.queue_max) {}
+
+  const ServerOptions options;
+  const Router router;
+  Clock& clock;
+  Log& log;
+  const Server::ErrorAnswer answer_error;
+  std::atomic<bool> stopping{false};
+  std::atomic<uint64_t> requests{0};
+  std::atomic<uint64_t> refused{0};
+  std::atomic<uint64_t> connections_open{0};
+  ParkingLot lot;
+  Workers workers;
+};
+
+// One client's connection, request after request. It is owned by one side at a time: by its loop
+// while it waits for bytes (connection.cc), by a worker while a handler runs and while a file or an
+// upload moves (working.cc), and by nobody while it is parked; who takes it from the lot owns it.
+// The state is the loop's; `working` means that the loop keeps its hands off the rest. Shared,
+// because callbacks, queue and lot hold it, and whichever lets go last ends it.
+class Connection final : public Job, public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Service& service, Loop& loop, Fd fd, Peer peer,
+             std::function<void(Connection&)> closed);
+
+  // All on the loop's thread.
+  void start();
+  bool is_due(SteadyTime now) const { return now >= deadline_; }
+  void expire();
+  void stop();  // Ends it unless a request is under way; that one is answered first.
+  void cut();   // Ends it now.
+
+  void work(std::span<char> scratch) override;
+
+ private:
+  enum class State { idle, header, body, upload, working, writing, lingering, closed };
+  enum class Step { handle, open_upload, take_upload, send };  // What a worker is to do.
+  enum class Read { some, nothing, gone };
+  enum class Sent { all, blocked, turn_over, gone };
+
+  // The loop's side: connection.cc.
+  void await_readable();
+  void on_readable();
+  void on_writable();
+  Read read_some();
+  void become_idle();
+  void read_header();
+  void take_header();
+  void begin_request();
+  void begin_body();
+  SteadyTime body_deadline() const;
+  void read_body();
+  void take_body();
+  void check_gone();
+  void discard_some();
+  void give_to_worker(Step step);
+  void refuse(int status, std::string message, std::string hint = {});
+  void after_send(Sent sent);
+  void finish_exchange();
+  void close();
+
+  // Either side's: sending.cc.
+  void begin_answer(Response response);
+  Response own_answer(int status, Error error);
+  void send_continue();
+  Sent send_memory(bool more_follows);
+  Sent send_some(std::span<char> scratch);
+  bool body_wanted() const;
+
+  // A worker's side: working.cc.
+  void handle(std::span<char> scratch);
+  void park_or_retry(Wait wait, uint64_t epoch, std::span<char> scratch);
+  void open_upload(std::span<char> scratch);
+  void take_upload(std::span<char> scratch);
+  bool feed_upload(std::span<char> scratch, std::string_view bytes);
+  void answer(Response response, std::span<char> scratch);
+  void report(Sent sent);
+  void small_file_to_body();
+  template <class F>
+  auto call(F&& handler) -> decltype(handler());
+
+  Service& service_;
+  Loop& loop_;
+  Watch watch_;
+  const Peer peer_;
+  const std::function<void(Connection&)> closed_;
+
+  State state_ = State::idle;
+  SteadyTime deadline_ = SteadyTime::max();
+  size_t discarded_ = 0;
+  // A callback for readability is under way. Written by the loop, read by a worker that parks.
+  std::atomic<bool> watching_{false};
+
+  Step step_ = Step::handle;
+  std::string in_;  // Bytes read and not yet understood.
+  std::unique_ptr<Parser> parser_;
+  Request request_;
+  const Route* route_ = nullptr;
+  std::optional<Upload> upload_;
+  Status upload_status_;
+  bool body_too_big_ = false;
+  bool http11_ = true;
+  bool close_ = false;        // After this answer.
+  bool body_unread_ = false;  // The client may still be sending: see lingering.
+
+  Response response_;
+  std::string head_;
+  uint64_t sent_ = 0;  // Of head and body.
+};
+
+}  // namespace trainyard::http

@@ -1,0 +1,166 @@
+#include "http/line.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "http/socket.h"
+
+namespace trainyard::http {
+
+namespace {
+
+constexpr milliseconds kBusyPause{5};  // Between tries at a socket whose queue is full.
+
+std::unexpected<Error> unreachable(int number) {
+  Error error = errno_error(number, "");
+  return fail(ErrorKind::unavailable,
+              error.message.substr(std::min<size_t>(2, error.message.size())));
+}
+
+std::string bracketed(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
+}  // namespace
+
+std::string Address::str() const {
+  if (!unix_socket.empty()) return unix_socket.string();
+  return "http://" + bracketed(host) + ":" + std::to_string(port);
+}
+
+Result<Address> Address::parse_url(std::string_view url) {
+  const auto bad = [&] {
+    return fail(ErrorKind::invalid, "'" + std::string(url) + "' is not the URL of a server",
+                "Write it as http://HOST:PORT.");
+  };
+  if (url.starts_with("https://")) {
+    return fail(ErrorKind::invalid, "https is not spoken yet: " + std::string(url),
+                "Use http://, over a network that you trust.");
+  }
+  constexpr std::string_view kScheme = "http://";
+  if (!url.starts_with(kScheme)) return bad();
+  std::string_view rest = url.substr(kScheme.size());
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+
+  Address out;
+  out.port = 80;
+  size_t host_end = rest.find(':');
+  if (rest.starts_with('[')) {
+    host_end = rest.find(']');
+    if (host_end == std::string_view::npos) return bad();
+    out.host = rest.substr(1, host_end - 1);
+    ++host_end;
+  } else {
+    out.host = rest.substr(0, host_end);
+  }
+  if (out.host.empty() || out.host.find_first_of("/?#@ \t\r\n") != std::string::npos) return bad();
+  if (host_end >= rest.size()) return out;
+  if (rest[host_end] != ':') return bad();
+  const std::string_view digits = rest.substr(host_end + 1);
+  const char* const end = digits.data() + digits.size();
+  const auto parsed = std::from_chars(digits.data(), end, out.port);
+  if (parsed.ec != std::errc() || parsed.ptr != end || out.port == 0) return bad();
+  return out;
+}
+
+Line::Line(Address address)
+    : address_(std::move(address)), interrupted_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+bool Line::looks_closed() const {
+  char byte = 0;
+  const ssize_t n = ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return !(n < 0 && errno == EAGAIN);
+}
+
+Status Line::open(milliseconds timeout) {
+  Status opened = address_.unix_socket.empty() ? open_tcp(timeout) : open_unix(timeout);
+  if (opened) return opened;
+  close();
+  if (opened.error().kind == ErrorKind::cancelled) return opened;
+  // Whatever the cause, nobody answers there: the caller's reaction is one and the same.
+  return fail(ErrorKind::unavailable, "connect " + address_.str() + ": " + opened.error().message);
+}
+
+Status Line::open_unix(milliseconds timeout) {
+  TRY_SET(const UnixAddress to, unix_address(address_.unix_socket));
+  return try_connect(AF_UNIX, to.get(), to.size(), timeout);
+}
+
+Status Line::open_tcp(milliseconds timeout) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST;
+  const std::string service = std::to_string(address_.port);
+  addrinfo* list = nullptr;
+  int error = ::getaddrinfo(address_.host.c_str(), service.c_str(), &hints, &list);
+  if (error == EAI_NONAME) {
+    hints.ai_flags = AI_NUMERICSERV;
+    error = ::getaddrinfo(address_.host.c_str(), service.c_str(), &hints, &list);
+  }
+  if (error != 0) return fail(ErrorKind::unavailable, ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  Status last = fail(ErrorKind::unavailable, "the name has no address");
+  for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
+    last = try_connect(one->ai_family, one->ai_addr, one->ai_addrlen, timeout);
+    if (last || last.error().kind == ErrorKind::cancelled) break;
+  }
+  return last;
+}
+
+Status Line::try_connect(int family, const sockaddr* to, unsigned size, milliseconds timeout) {
+  fd_ = Fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd_) return unreachable(errno);
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  while (::connect(fd_.get(), to, size) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EINPROGRESS) break;
+    // A Unix socket whose queue is full says EAGAIN at once, and offers nothing to wait for.
+    if (errno != EAGAIN || std::chrono::steady_clock::now() > until) return unreachable(errno);
+    pollfd stop{interrupted_.get(), POLLIN, 0};
+    if (::poll(&stop, 1, static_cast<int>(kBusyPause.count())) > 0) break;
+  }
+  // Connected, on the way, or told to stop: wait() knows.
+  TRY(wait(POLLOUT, timeout));
+  int error = 0;
+  socklen_t error_size = sizeof(error);
+  ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &error_size);
+  if (error != 0) return unreachable(error);
+  const int on = 1;
+  if (family != AF_UNIX) ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return {};
+}
+
+Result<short> Line::wait(short events, milliseconds timeout) {
+  pollfd fds[2] = {{fd_.get(), events, 0}, {interrupted_.get(), POLLIN, 0}};
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
+    const auto ms = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1 << 30));
+    const int n = ::poll(fds, 2, ms);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno(errno, "poll");
+    if (fds[1].revents != 0) {
+      uint64_t count = 0;
+      [[maybe_unused]] const ssize_t got = ::read(interrupted_.get(), &count, sizeof(count));
+      return fail(ErrorKind::cancelled, "interrupted");
+    }
+    if (n > 0) return fds[0].revents;
+    return fail(ErrorKind::unavailable,
+                "nothing came for " + std::to_string(timeout.count()) + " ms");
+  }
+}
+
+void Line::interrupt() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(interrupted_.get(), &one, sizeof(one));
+}
+
+}  // namespace trainyard::http
