@@ -39,12 +39,15 @@ class Parser {
   Result<NodePtr> flatten(NodePtr left);
   Result<NodePtr> value_projection(NodePtr left, int binding_min);
   Result<NodePtr> projected(int binding_min);
+  Result<NodePtr> projected_inside(int binding_min);
   Result<NodePtr> multi_list();
   Result<NodePtr> multi_hash();
   Result<NodePtr> call(Token name);
   Result<std::vector<Argument>> arguments();
   Status check_arguments(const Token& name, const Call& call) const;
 
+  // Before all that recurs; an error ends the parse, so only success has to count back.
+  Status enter();
   Result<NodePtr> make(Form form);
   // Joins `left` and `right` in one flat List node.
   template <class List>
@@ -85,6 +88,11 @@ std::unexpected<Error> fail_nesting(size_t position) {
                  "Split the query in two, the second one over the answer of the first.");
 }
 
+Status Parser::enter() {
+  if (++depth_ > kNestingMax) return fail_nesting(now().position);
+  return {};
+}
+
 Result<NodePtr> Parser::make(Form form) {
   const int height = height_of(form);
   if (height > kNestingMax) return fail_nesting(now().position);
@@ -106,7 +114,7 @@ Result<NodePtr> Parser::join(NodePtr left, NodePtr right) {
 }
 
 Result<NodePtr> Parser::expression(int binding_min) {
-  if (++depth_ > kNestingMax) return fail_nesting(now().position);
+  TRY(enter());
   TRY_SET(NodePtr left, begin());
   TRY_SET(left, extend(std::move(left), binding_min));
   --depth_;
@@ -280,6 +288,13 @@ Result<NodePtr> Parser::value_projection(NodePtr left, int binding_min) {
 
 // What a projection does with each element.
 Result<NodePtr> Parser::projected(int binding_min) {
+  TRY(enter());
+  TRY_SET(NodePtr each, projected_inside(binding_min));
+  --depth_;
+  return each;
+}
+
+Result<NodePtr> Parser::projected_inside(int binding_min) {
   TRY_SET(NodePtr current, make(Current{}));
   if (binding(kind()) < kProjectionEnd) return current;
   if (take_if(TokenKind::dot)) return dot_right_side(binding_min);

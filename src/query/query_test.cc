@@ -107,8 +107,9 @@ TEST_CASE("nesting is limited, and long paths are not nesting") {
        {times(many, "("), times(many, "!") + "a", times(many, "["), times(many, "[?"),
         times(10'000, "{a:"), times(8'000, "abs("), times(many, "*."),
         times(300, "map(&") + "a" + times(300, ",@)"), times(300, "(") + "a" + times(300, ")"),
-        "a" + times(300, "[]"), "a" + times(300, "[?b]"), "a" + times(300, "[*]"),
-        "a" + times(300, " == a"), "a" + times(300, "[:1]")}) {
+        "a" + times(10'000, "[]"), "a" + times(10'000, "[?b]"), "a" + times(10'000, "[*]"),
+        "a" + times(10'000, " == a"), "a" + times(10'000, ".*"), times(10'000, "*.") + "a",
+        "a" + times(10'000, "[:1]")}) {
     CAPTURE(text.substr(0, 20));
     const Error error = error_of(text);
     CHECK(error.kind == ErrorKind::invalid);
