@@ -6,12 +6,12 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "query/query.h"
+#include "query/read.h"
 #include "wire/json.h"
 
 using namespace trainyard;
@@ -37,10 +37,9 @@ int main(int argc, char** argv) {
   if (argc < 3) die({ErrorKind::invalid, "use: query_bench EXPRESSION FILE [parts]", {}});
   const MonotoneClock clock;
   const SteadyTime start = clock.steady();
-  std::ostringstream text;
-  text << std::ifstream(argv[2], std::ios::binary).rdbuf();
+  const std::string text = must(read_file(argv[2]));
   const SteadyTime read = clock.steady();
-  const wire::Json document = must(wire::parse(text.view()));
+  const wire::Json document = must(query::read(text));
   const SteadyTime parsed = clock.steady();
   const wire::Json found = must(must(query::Query::compile(argv[1])).search(document));
   const SteadyTime searched = clock.steady();
