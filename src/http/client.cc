@@ -70,7 +70,7 @@ struct Client::Connection {
   Line line;
   const std::string token;
   bool reused = false;  // It has carried an exchange before.
-  std::unique_ptr<char[]> buffer{new char[kPiece]};
+  std::unique_ptr<char[]> buffer = std::make_unique_for_overwrite<char[]>(kPiece);
 };
 
 Client::Client(Address address, std::string token)
@@ -131,7 +131,7 @@ Status Exchange::write(std::string_view head) {
 }
 
 Status Exchange::write_source(std::string_view head) {
-  const std::unique_ptr<char[]> piece(new char[kPiece]);
+  const auto piece = std::make_unique_for_overwrite<char[]>(kPiece);
   uint64_t left = request_.source_size;
   // The head goes alone: while none of the source is used up, a stale line can be opened again.
   TRY(write_parts(head, {}));

@@ -47,7 +47,8 @@ class Client {
   Result<Response> send(const ClientRequest& request);
   // Fails fast when nobody listens; otherwise keeps the connection.
   Status connect();
-  // Makes a send() under way in another thread fail with `cancelled`. Any thread.
+  // Makes a send() under way in another thread, or else the next one, fail with `cancelled`. Any
+  // thread.
   void interrupt();
 
   const Address& address() const;

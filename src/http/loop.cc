@@ -16,7 +16,9 @@ struct Loop::Context {
   asio::executor_work_guard<asio::io_context::executor_type> open{io.get_executor()};
 };
 
-Loop::Loop() : context_(std::make_unique<Context>()), scratch_(new char[kScratchSize]) {}
+Loop::Loop()
+    : context_(std::make_unique<Context>()),
+      scratch_(std::make_unique_for_overwrite<char[]>(kScratchSize)) {}
 
 Loop::~Loop() = default;
 

@@ -23,7 +23,7 @@ std::string_view to_string(Method method);
 using Headers = std::map<std::string, std::string, std::less<>>;
 using Query = std::map<std::string, std::string, std::less<>>;
 
-std::string encode_url(std::string_view text);                  // Percent-encodes a path segment or value.
+std::string encode_url(std::string_view text);  // Percent-encodes a path segment or value.
 Result<std::string> decode_url(std::string_view text);
 // "/a/b?x=1&y=%20" -> path "/a/b" (still encoded) and the decoded query.
 struct Target {
@@ -35,18 +35,18 @@ Result<Target> parse_target(std::string_view target);
 // Who is at the other end.
 struct Peer {
   bool unix_socket = false;
-  unsigned uid = 0;      // Of the process, over the Unix socket.
-  std::string address;   // "127.0.0.1:51234", over TCP.
+  unsigned uid = 0;     // Of the process, over the Unix socket.
+  std::string address;  // "127.0.0.1:51234", over TCP.
 };
 
 // A request as a handler sees it.
 struct Request {
   Method method = Method::get;
-  std::string path;      // Decoded.
-  Query query;           // Decoded; the last of several equal keys.
+  std::string path;  // Decoded.
+  Query query;       // Decoded; the last of several equal keys.
   Headers headers;
-  Query params;          // What {name} in the route's pattern matched, decoded.
-  std::string body;      // Empty for a route with a sink.
+  Query params;      // What {name} in the route's pattern matched, decoded.
+  std::string body;  // Empty for a route with a sink.
   Peer peer;
   SteadyTime arrived{};
 
@@ -63,7 +63,8 @@ struct FileBody {
 };
 
 // A handler that has nothing to say yet: the connection is parked without a thread, and the handler
-// is called again when `key` is notified or `until` has come.
+// is called again when `key` is notified or `until` has come. A client that closes its end
+// meanwhile is taken to be gone.
 struct Wait {
   std::string key;
   SteadyTime until{};

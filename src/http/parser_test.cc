@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <random>
+
 namespace trainyard::http {
 
 namespace {
@@ -118,6 +120,36 @@ TEST_CASE("headers longer than the limit are refused with 431, however they come
     waiting += "X: " + std::string(60, 'v') + "\r\n";
   }
   CHECK(parser->refused() == 431);
+}
+
+TEST_CASE("no bytes break the parser") {
+  const std::string seeds[] = {
+      "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: "
+      "1\r\n\r\n",
+      "PUT /b HTTP/1.0\r\nContent-Length: 4\r\nX:\r\n folded\r\n\r\nabcd",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;a=\"b\"\r\nx\r\n0\r\n\r\n"};
+  std::minstd_rand random(20261115);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text = seeds[random() % 3];
+    for (unsigned n = random() % 4; n > 0; --n) {
+      const size_t at = random() % text.size();
+      constexpr char kNasty[] = "\r\n\0 :;0f,=\"\x80";
+      if (random() % 2 == 0) {
+        text[at] = kNasty[random() % (sizeof(kNasty) - 1)];
+      } else {
+        text.erase(at, random() % 5);
+      }
+      if (text.empty()) text = "x";
+    }
+    const size_t step = 1 + random() % 9;
+    const auto request = make_request_parser(512);
+    const auto response = make_response_parser(512, Body::expected);
+    for (Parser* parser : {request.get(), response.get()}) {
+      const std::string left = feed(*parser, text, step);
+      if (parser->refused() == 0 && !parser->done()) parser->put_end();
+      CHECK(left.size() <= text.size());
+    }
+  }
 }
 
 TEST_CASE("an endless chunk head is refused") {

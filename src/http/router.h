@@ -24,8 +24,8 @@ using UploadHandler = std::function<std::variant<Upload, Response>(const Request
 
 struct Route {
   Method method = Method::get;
-  std::string pattern;   // "/api/v1/runs/{id}/files/{path...}": {x...} takes the rest, slashes and all.
-  Handler handler;       // One of the two.
+  std::string pattern;  // "/runs/{id}/files/{path...}": {x...} takes the rest, slashes and all.
+  Handler handler;      // One of the two. A GET's answers HEAD too, unless that has its own route.
   UploadHandler upload;
   size_t body_max = 1024 * 1024;  // Of `handler`; more is answered 413 without being read.
 };

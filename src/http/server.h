@@ -11,27 +11,27 @@
 namespace trainyard::http {
 
 struct ServerOptions {
-  std::filesystem::path unix_socket;       // Empty: none. May be longer than the 108 bytes of sockaddr_un.
+  std::filesystem::path unix_socket;  // Empty: none. May be longer than sockaddr_un's 108 bytes.
   std::string host = "127.0.0.1";
-  uint16_t port = 0;                       // 0: any free one.
+  uint16_t port = 0;  // 0: any free one.
   bool tcp = true;
   int io_threads = 2;
   int workers = 8;
-  size_t queue_max = 1024;                 // Requests waiting for a worker; more are answered 503.
-  size_t connections_max = 4096;           // More are closed at once.
+  size_t queue_max = 1024;        // Requests waiting for a worker; more are answered 503.
+  size_t connections_max = 4096;  // More are closed at once.
   std::chrono::seconds header_deadline{10};    // From the first byte to the end of the headers.
-  std::chrono::seconds silence_deadline{30};   // Without a byte while a request or answer is under way.
+  std::chrono::seconds silence_deadline{30};   // Without a byte while request or answer is moving.
   std::chrono::seconds request_deadline{600};  // For a whole request with a body in memory.
   std::chrono::seconds idle_deadline{120};     // Between two requests of a connection.
   size_t header_bytes_max = 32 * 1024;
 };
 
 // HTTP/1.1 over a Unix socket (made 0600) and TCP at once, kept alive, with deadlines and limits on
-// everything. Boost.Beast is behind it, in server.cc alone.
+// everything. Asio and Beast are behind it, in loop.cc and parser.cc alone.
 class Server {
  public:
   // `answer_error` makes the body of answers the server gives by itself (400, 404, 405, 408, 413,
-  // 431, 503): kind, message.
+  // 431, 500, 503; and what a sink's error maps to): kind, message. Any thread; must not block.
   using ErrorAnswer = std::function<Response(int status, const Error& error)>;
 
   static Result<std::unique_ptr<Server>> start(ServerOptions options, const Router& router,
@@ -41,7 +41,9 @@ class Server {
   virtual uint16_t port() const = 0;
   // Wakes the requests parked under `key`. Any thread; cheap when nobody waits.
   virtual void notify(std::string_view key) = 0;
-  // Takes no more requests, answers those under way, wakes the parked ones; then all threads end.
+  // Takes no more requests, answers those under way, wakes the parked ones (one that wants to wait
+  // on is answered 503); then all threads end. At most five seconds and the longest handler. Never
+  // from a handler.
   virtual void stop() = 0;
 
   struct Counts {

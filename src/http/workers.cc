@@ -70,7 +70,7 @@ void Workers::stop() {
 }
 
 void Workers::run() {
-  const std::unique_ptr<char[]> scratch(new char[kScratchSize]);
+  const auto scratch = std::make_unique_for_overwrite<char[]>(kScratchSize);
   std::unique_lock lock(mutex_);
   for (;;) {
     ready_.wait(lock, [this] { return stopping_ || !requests_.empty() || may_wake(); });
