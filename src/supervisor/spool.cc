@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "wire/urls.h"
@@ -12,6 +13,8 @@ namespace trainyard::supervisor {
 namespace {
 
 constexpr uint64_t kReleaseStep = 4 << 20;  // A call for each of these, not for every answer.
+constexpr size_t kWindowSize = 16 << 10;
+constexpr size_t kShort = 2 << 10;
 
 }  // namespace
 
@@ -51,26 +54,45 @@ Status Spool::append(char stream, std::string_view bytes) {
   return {};
 }
 
-Result<uint64_t> Spool::read_frames(uint64_t from, size_t bytes_max, std::string& body) {
+Result<uint64_t> Spool::read_frames(uint64_t from, size_t size_max, std::string& body) {
   body.clear();
-  const uint64_t end = std::min(size(), from + bytes_max);
-  while (from < end) {
+  const uint64_t end = std::min(size(), from + size_max);
+  std::array<char, kWindowSize> window;
+  uint64_t window_begin = 0;
+  uint64_t window_end = 0;
+  while (from < end && body.size() + wire::kConsoleHeadSize < size_max) {
     TRY_SET(const SwitchFile::Stretch stretch, switches_.find(from, end));
-    const size_t length = stretch.end - from;
+    const size_t room = size_max - body.size() - wire::kConsoleHeadSize;
+    const size_t length = std::min<uint64_t>(stretch.end - from, room);
     body.append(wire::console_head(stretch.stream, static_cast<uint32_t>(length)));
-    const size_t start = body.size();
-    body.resize(start + length);
-    for (size_t filled = 0; filled < length;) {
-      const ssize_t got = pread(log_.get(), body.data() + start + filled, length - filled,
-                                static_cast<off_t>(from + filled));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return fail_errno(errno, "read the spool");
-      if (got == 0) return fail(ErrorKind::internal, "read the spool: it is shorter than it was");
-      filled += static_cast<size_t>(got);
+    if (length < kShort) {
+      // Lines by turns: one read for many of them.
+      if (from < window_begin || from + length > window_end) {
+        window_begin = from;
+        window_end = std::min<uint64_t>(end, from + kWindowSize);
+        TRY(read_exactly(window_begin, window.data(), window_end - window_begin));
+      }
+      body.append(window.data() + (from - window_begin), length);
+    } else {
+      const size_t start = body.size();
+      body.resize(start + length);
+      TRY(read_exactly(from, body.data() + start, length));
     }
-    from = stretch.end;
+    from += length;
   }
   return from;
+}
+
+Status Spool::read_exactly(uint64_t from, char* buffer, size_t size) const {
+  for (size_t filled = 0; filled < size;) {
+    const ssize_t got =
+        pread(log_.get(), buffer + filled, size - filled, static_cast<off_t>(from + filled));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_errno(errno, "read the spool");
+    if (got == 0) return fail(ErrorKind::internal, "read the spool: it is shorter than it was");
+    filled += static_cast<size_t>(got);
+  }
+  return {};
 }
 
 void Spool::release(uint64_t offset) {

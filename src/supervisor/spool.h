@@ -25,9 +25,9 @@ class Spool {
   // Any thread. What is below is on disk with its switches.
   uint64_t size() const { return size_.load(std::memory_order_acquire); }
 
-  // Frames (wire/urls.h) with the bytes from `from` on, at most `bytes_max` of them without heads,
-  // into `body`, replacing it. Returns where the next begin.
-  Result<uint64_t> read_frames(uint64_t from, size_t bytes_max, std::string& body);
+  // Frames (wire/urls.h) with the bytes from `from` on into `body`, replacing it; of at most
+  // `size_max` bytes with their heads. Returns where the next begin.
+  Result<uint64_t> read_frames(uint64_t from, size_t size_max, std::string& body);
 
   // Bytes below `offset` are not read again.
   void release(uint64_t offset);
@@ -35,6 +35,7 @@ class Spool {
  private:
   Spool(fs::path folder, int rank);
   Status create();
+  Status read_exactly(uint64_t from, char* buffer, size_t size) const;
 
   const fs::path path_;
   Fd log_;

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "http/client.h"
+#include "model/report.h"
+
+namespace trainyard::client {
+
+// What a supervisor says to the server about its attempt, one function a call (wire/urls.h). Every
+// call may be repeated; an answer other than success is its Error: `conflict` when a newer attempt
+// exists or the run is over. Not thread-safe, as its connection.
+class Attempt {
+ public:
+  Attempt(http::Client& client, AttemptId id) : client_(client), id_(std::move(id)) {}
+
+  // No report is a heartbeat.
+  Result<Orders> report(std::span<const Report> reports);
+  // Waits up to `wait` for orders other than `cancel_known`.
+  Result<Orders> orders(bool cancel_known, seconds wait);
+  // Frames that begin at byte `from` of the rank's console. Returns how many bytes the server has:
+  // go on from there. `frames` is empty afterwards and keeps its memory.
+  Result<uint64_t> console(int rank, uint64_t from, std::string& frames);
+  // Bytes of a file from `from` on; `reset` begins it anew. Returns and leaves `bytes` alike.
+  enum class Reset { no, yes };
+  Result<uint64_t> file(std::string_view path, uint64_t from, std::string& bytes,
+                        Reset reset = Reset::no);
+
+ private:
+  Result<std::string> send(http::Method method, std::string target, std::string& body,
+                           std::string_view type, milliseconds timeout);
+  Result<uint64_t> send_bytes(std::string target, std::string& bytes);
+
+  http::Client& client_;
+  AttemptId id_;
+};
+
+}  // namespace trainyard::client

@@ -1,0 +1,64 @@
+#include "supervisor/context.h"
+
+#include <unistd.h>
+
+#include "base/process.h"
+
+namespace trainyard::supervisor {
+
+void Context::note(const std::string& record) {
+  const Status written = journal.append(record);
+  if (written) return;
+  log.line("the journal cannot be written: " + written.error().message);
+  if (written.error().kind == ErrorKind::no_space && !facts.stop) {
+    // Not by stop(): that would want to be written down too.
+    facts.stop = Stop{EndCause::no_space, no_space_text(written.error())};
+  }
+}
+
+void Context::report(Report report) {
+  report.seq = ++seq;
+  const SteadyTime now = clock.steady();
+  note(report_record(report, now, clock.wall()));
+  uplink.add(report, now);
+}
+
+void Context::report(ReportKind kind, std::string detail) {
+  Report plain;
+  plain.kind = kind;
+  plain.detail = std::move(detail);
+  if (kind == ReportKind::running) plain.node = host_name();
+  report(std::move(plain));
+}
+
+void Context::stop(EndCause cause, std::string text) {
+  if (facts.stop) return;
+  log.line("stopping: " + text);
+  facts.stop = Stop{cause, std::move(text)};
+  note(stop_record(*facts.stop));
+}
+
+void Context::fail_prepare(PrepareFailure failure) {
+  log.line("not started: " + failure.text);
+  note(failure_record(failure, facts.ranks_started));
+  facts.prepare_failure = std::move(failure);
+}
+
+http::Address Context::server() const { return server_address(assignment); }
+
+http::Address server_address(const Assignment& assignment) {
+  http::Address address;
+  if (Result<http::Address> url = http::Address::parse_url(assignment.server_url)) address = *url;
+  // The socket where there is one; a supervisor elsewhere has only the address.
+  if (!assignment.server_socket.empty() && access(assignment.server_socket.c_str(), F_OK) == 0) {
+    address.unix_socket = assignment.server_socket;
+  }
+  if (address.host.empty()) address.unix_socket = assignment.server_socket;
+  return address;
+}
+
+std::string no_space_text(const Error& error) {
+  return "no space left on device: " + error.message;
+}
+
+}  // namespace trainyard::supervisor

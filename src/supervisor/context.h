@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "model/assignment.h"
+#include "runtime/ranks.h"
+#include "supervisor/history.h"
+#include "supervisor/journal.h"
+#include "supervisor/layout.h"
+#include "supervisor/log_files.h"
+#include "supervisor/outcome.h"
+#include "supervisor/spool.h"
+#include "supervisor/system_log.h"
+#include "supervisor/uplink.h"
+
+namespace trainyard::supervisor {
+
+// What the steps of an attempt work with. Used by the main thread.
+struct Context {
+  Clock& clock;
+  const Assignment& assignment;
+  const Layout& layout;
+  Journal& journal;
+  SystemLog& log;
+  LogFiles& log_files;
+  Uplink& uplink;
+  std::vector<std::unique_ptr<Spool>>& spools;
+  runtime::Ranks* ranks = nullptr;  // None when another supervisor's attempt is ended.
+  int wake_fd = -1;                 // Readable when the uplink has news.
+  int signal_fd = -1;               // SIGTERM and the like, to us.
+  SteadyTime begun{};
+  int64_t seq = 0;  // Of the last report.
+  Facts facts;
+
+  // Writes it down. A full disk stops the attempt.
+  void note(const std::string& record);
+  // Writes it down, then sends it. The sequence number and the time are set here.
+  void report(Report report);
+  void report(ReportKind kind, std::string detail = {});
+  // The ranks are to be stopped, for the first of all reasons.
+  void stop(EndCause cause, std::string text);
+  // The ranks will not be started.
+  void fail_prepare(PrepareFailure failure);
+
+  bool fenced() { return uplink.news().fenced; }
+  // Where the server is, for a connection of one's own.
+  http::Address server() const;
+};
+
+// "no space left on device: write /…"
+std::string no_space_text(const Error& error);
+// Of an assignment.
+http::Address server_address(const Assignment& assignment);
+
+}  // namespace trainyard::supervisor

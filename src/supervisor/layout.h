@@ -1,0 +1,34 @@
+#pragma once
+
+#include "base/file.h"
+
+namespace trainyard::supervisor {
+
+// An attempt's folder on its node.
+//
+//   assignment.json       all we are told (0600)
+//   lock                  held while we live (alive_lock.h)
+//   journal               what we did
+//   work/                 the writable copy of the code; the ranks' folder
+//   spool/console-R.log   rank R's console on its way to the server, and console-R.idx
+//   spool/system.txt      what we did, for people
+//   tmp/                  blobs on their way
+class Layout {
+ public:
+  explicit Layout(fs::path root) : root_(std::move(root)) {}
+  const fs::path& root() const { return root_; }
+  fs::path assignment() const { return root_ / "assignment.json"; }
+  fs::path lock() const { return root_ / "lock"; }
+  fs::path journal() const { return root_ / "journal"; }
+  fs::path work() const { return root_ / "work"; }
+  fs::path outputs() const { return work() / "outputs"; }
+  fs::path logs() const { return work() / "logs"; }
+  fs::path spool() const { return root_ / "spool"; }
+  fs::path system_log() const { return spool() / "system.txt"; }
+  fs::path tmp() const { return root_ / "tmp"; }
+
+ private:
+  fs::path root_;
+};
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,111 @@
+#include "supervisor/log_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <functional>
+#include <system_error>
+
+namespace trainyard::supervisor {
+namespace {
+
+constexpr size_t kFilesMax = 10'000;  // More are left out: a run that logs into folders of samples.
+constexpr size_t kEntriesMax = 100'000;
+constexpr int kDepthMax = 32;
+constexpr size_t kPieceSize = 1 << 20;
+constexpr uint64_t kGuardSize = 4096;
+constexpr uint64_t kRewrittenMax = 16 << 20;  // Larger ones are not compared by their time alone.
+
+int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
+
+}  // namespace
+
+void LogFiles::scan() {
+  if (system_log_wanted_) look_at(options_.system_name, options_.system_log);
+  std::error_code error;
+  fs::recursive_directory_iterator entry(options_.folder,
+                                         fs::directory_options::skip_permission_denied, error);
+  const fs::recursive_directory_iterator end;
+  for (size_t count = 0; !error && entry != end && count < kEntriesMax; ++count) {
+    if (entry.depth() >= kDepthMax) entry.disable_recursion_pending();
+    look_at("logs/" + entry->path().lexically_relative(options_.folder).string(), entry->path());
+    entry.increment(error);
+  }
+}
+
+void LogFiles::look_at(const std::string& name, const fs::path& local) {
+  struct stat status{};
+  if (lstat(local.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  auto found = files_.find(name);
+  if (found == files_.end()) {
+    if (files_.size() >= kFilesMax) return;
+    found = files_.emplace(name, Tracked{.local = local}).first;
+  }
+  Tracked& file = found->second;
+  const int64_t changed = nanoseconds(status.st_mtim);
+  const bool same = file.known && file.sent == static_cast<uint64_t>(status.st_size) &&
+                    file.inode == status.st_ino && file.changed_ns == changed;
+  if (same || file.refused || file.queued) return;
+  file.queued = true;
+  queue_.push_back(name);
+}
+
+Status LogFiles::send_next(client::Attempt& server, std::string& buffer) {
+  const std::string name = queue_.front();
+  Tracked& file = files_.at(name);
+  // Not blocking: the name may be a pipe's by now.
+  Result<Fd> fd = open_file(file.local, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  struct stat status{};
+  if (!fd || fstat(fd->get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    leave(name);  // Gone, or no longer ours to read: what was sent stays.
+    return {};
+  }
+  const auto size = static_cast<uint64_t>(status.st_size);
+  const int64_t changed = nanoseconds(status.st_mtim);
+  bool anew = begun_anew(fd->get(), file, size, status.st_ino);
+  anew = anew || (size == file.sent && changed != file.changed_ns && size <= kRewrittenMax);
+  const uint64_t from = anew ? 0 : file.sent;
+  TRY_SET(buffer, read_at(fd->get(), from, std::min<uint64_t>(kPieceSize, size - from), name));
+  const uint64_t expected = from + buffer.size();
+  const auto reset = anew ? client::Attempt::Reset::yes : client::Attempt::Reset::no;
+  const Result<uint64_t> kept = server.file(name, from, buffer, reset);
+  if (!kept && kept.error().kind == ErrorKind::invalid) {
+    file.refused = true;
+    leave(name);
+    return {};
+  }
+  if (!kept) return std::unexpected(kept.error());
+  file.known = true;
+  file.inode = status.st_ino;
+  file.changed_ns = changed;
+  file.sent = std::min(*kept, expected);
+  file.guard = guard_of(fd->get(), file.sent);
+  if (*kept < expected && !anew && *kept <= from) {
+    file.known = false;  // The server has less than it said: from the beginning.
+    return fail(ErrorKind::unavailable, "the server took nothing of " + name);
+  }
+  leave(name);
+  if (file.sent < size) {  // Behind the others: one that never stops growing must not hold them up.
+    file.queued = true;
+    queue_.push_back(name);
+  }
+  return {};
+}
+
+bool LogFiles::begun_anew(int fd, const Tracked& file, uint64_t size, uint64_t inode) {
+  if (!file.known || size < file.sent || inode != file.inode) return true;
+  return file.sent > 0 && guard_of(fd, file.sent) != file.guard;
+}
+
+uint64_t LogFiles::guard_of(int fd, uint64_t end) {
+  const uint64_t begin = end > kGuardSize ? end - kGuardSize : 0;
+  const Result<std::string> bytes = read_at(fd, begin, end - begin, "read a log file");
+  return bytes ? std::hash<std::string>()(*bytes) : 0;
+}
+
+void LogFiles::leave(const std::string& name) {
+  files_.at(name).queued = false;
+  queue_.pop_front();
+}
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "base/clock.h"
+#include "client/attempt.h"
+#include "supervisor/uplink.h"
+
+namespace trainyard::supervisor {
+
+// Waits at the server for a word to cancel, on a thread and a connection of its own, so that it is
+// heard at once and not with the next heartbeat. Ends by its destructor.
+class OrdersWatch {
+ public:
+  OrdersWatch(Clock& clock, http::Address address, std::string token, AttemptId attempt,
+              Uplink& uplink);
+  ~OrdersWatch();
+
+ private:
+  void run(std::stop_token stop);
+
+  Clock& clock_;
+  Uplink& uplink_;
+  http::Client client_;
+  client::Attempt server_;
+  std::atomic<bool> over_{false};
+  std::jthread thread_;
+};
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "supervisor/context.h"
+
+namespace trainyard::supervisor {
+
+// What is done for an attempt, in this order, one file each. The first three say why the ranks
+// cannot run by an error; the others always do what they can.
+Status fetch_code(Context& context);
+Status make_folders(Context& context);
+Status launch_ranks(Context& context);
+void watch_ranks(Context& context);
+void keep_outputs(Context& context);
+void end_attempt(Context& context);
+void clean_up(Context& context);
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "base/file.h"
+
+namespace trainyard::supervisor {
+
+// What the process that carries an attempt exits with.
+inline constexpr int kExitDone = 0;    // The attempt is over and the server knows it.
+inline constexpr int kExitFailed = 1;  // It is not: another supervisor must take over.
+inline constexpr int kExitBusy = 75;   // Another supervisor is at work in this folder.
+
+// Carries the attempt whose assignment lies in `folder`, from its code to its last report; returns
+// an exit code. Where an earlier supervisor died, it ends that one's attempt instead: kills what is
+// left, sends what was not sent, says how it ended. To be called by main() with no thread running.
+//
+// TRAINYARD_ISOLATION=sweep in our environment does without a PID namespace, for tests.
+int supervise(const fs::path& folder);
+
+}  // namespace trainyard::supervisor

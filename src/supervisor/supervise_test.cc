@@ -1,0 +1,377 @@
+#include "supervisor/supervise.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "supervisor/test_yard.h"
+
+using namespace trainyard;
+using namespace trainyard::supervisor;
+using http::eventually;
+
+// Not a test: what Yard starts as a process of its own.
+TEST_CASE("carry an attempt" * doctest::skip()) {
+  const char* folder = std::getenv("TEST_FOLDER");
+  if (folder != nullptr) _exit(supervise(folder));
+}
+
+TEST_CASE("a script runs in its own copy of the code and everything of it arrives") {
+  Yard yard;
+  yard.code("train.sh",
+            "#!/bin/sh\necho training; echo warning >&2; echo model > outputs/model;"
+            "echo line > logs/log.txt; pwd");
+  yard.assignment.blobs = yard.server.blobs;
+  yard.assignment.spec.command = {"./train.sh"};
+  CHECK(yard.carry() == kExitDone);
+  const FakeServer::Seen seen = yard.server.seen();
+  std::vector<ReportKind> kinds;
+  for (const Report& report : seen.reports) kinds.push_back(report.kind);
+  CHECK(kinds == std::vector{ReportKind::preparing, ReportKind::starting, ReportKind::running,
+                             ReportKind::finalizing, ReportKind::ended});
+  CHECK(seen.reports[2].node == host_name());
+  const AttemptEnd end = yard.server.end();
+  CHECK(end.cause == EndCause::exited);
+  CHECK(end.exit_code == 0);
+  CHECK(end.error.empty());
+  CHECK(end.ranks_started);
+  CHECK(end.memory_peak_bytes > 0);
+  const std::string console = yard.server.console();
+  CHECK(console.find("training\n") != std::string::npos);
+  CHECK(console.find("warning\n") != std::string::npos);
+  CHECK(console.find((yard.folder / "work").string()) != std::string::npos);
+  CHECK(seen.files.at("logs/log.txt").bytes == "line\n");
+  const auto tree = snapshot::decode(
+      read_file(yard.server.blobs / end.outputs.substr(0, 2) / end.outputs.substr(2)).value());
+  REQUIRE(tree);
+  REQUIRE(tree->entries.size() == 1);
+  CHECK(tree->entries[0].path == "model");
+  CHECK_FALSE(fs::exists(yard.folder / "work"));
+}
+
+TEST_CASE("code comes over the API when no folder has it") {
+  Yard yard;
+  yard.code("train.sh", "#!/bin/sh\necho hello");
+  yard.assignment.spec.command = {"./train.sh"};
+  CHECK(yard.carry() == kExitDone);
+  CHECK(yard.server.console() == "hello\n");
+}
+
+TEST_CASE("a short run that says nothing costs two requests") {
+  Yard yard;
+  yard.shell("true");
+  CHECK(yard.carry() == kExitDone);
+  CHECK(yard.server.seen().requests <= 3);
+  CHECK(yard.server.seen().reports.size() == 5);
+}
+
+TEST_CASE("a program that is not there ends the attempt with 127 before user code ran") {
+  Yard yard;
+  yard.assignment.spec.command = {"pyhton", "train.py"};
+  CHECK(yard.carry() == kExitDone);
+  const AttemptEnd end = yard.server.end();
+  CHECK(end.cause == EndCause::prepare_failed);
+  CHECK(end.exit_code == 127);
+  CHECK(end.error == "program 'pyhton' was not found in PATH");
+  CHECK_FALSE(end.ranks_started);
+}
+
+TEST_CASE("code that is nowhere ends the attempt before it began") {
+  Yard yard;
+  yard.shell("true");
+  yard.assignment.spec.snapshot = std::string(64, 'a');
+  CHECK(yard.carry() == kExitDone);
+  CHECK(yard.server.end().cause == EndCause::prepare_failed);
+  CHECK(yard.server.end().error.find("code") != std::string::npos);
+}
+
+TEST_CASE("several ranks have their numbers, and the first to fail ends the others") {
+  Yard yard;
+  yard.assignment.spec.processes_per_node = 3;
+  yard.shell("echo rank $RANK of $WORLD_SIZE; if [ $RANK = 2 ]; then exit 3; fi; exec sleep 1000");
+  CHECK(yard.carry() == kExitDone);
+  const AttemptEnd end = yard.server.end();
+  CHECK(end.exit_code == 3);
+  CHECK(end.rank == 2);
+  CHECK(end.error == "rank 2 exited with code 3");
+  REQUIRE(end.ranks.size() == 3);
+  CHECK(end.ranks[0].signal == SIGTERM);
+  CHECK(yard.server.console(0) == "rank 0 of 3\n");
+  CHECK(yard.server.console(2) == "rank 2 of 3\n");
+}
+
+TEST_CASE("a signal is 128 and its number") {
+  Yard yard;
+  yard.shell("kill -SEGV $$");
+  CHECK(yard.carry() == kExitDone);
+  CHECK(yard.server.end().exit_code == 139);
+  CHECK(yard.server.end().signal == 11);
+}
+
+TEST_CASE("a canceled script saves while its children live") {
+  for (const char* isolation : {"", "sweep"}) {
+    Yard yard;
+    yard.isolation = isolation;
+    yard.shell(
+        "sleep 1000 & child=$!; trap 'kill -0 $child && echo saved > outputs/state; exit 0' "
+        "TERM; echo up; while :; do sleep 0.05; done");
+    yard.server.start();
+    yard.launch();
+    REQUIRE(eventually([&] { return yard.server.console() == "up\n"; }));
+    yard.server.order_cancel();
+    CHECK(yard.wait() == kExitDone);
+    const AttemptEnd end = yard.server.end();
+    CHECK(end.cause == EndCause::canceled);
+    CHECK(end.exit_code == 1);
+    CHECK_FALSE(end.outputs.empty());
+  }
+}
+
+TEST_CASE("a script that does not stop is killed at the end of its grace") {
+  Yard yard;
+  yard.assignment.spec.grace_s = 1;
+  yard.shell("trap '' TERM; echo up; while :; do sleep 0.05; done");
+  yard.server.start();
+  yard.launch();
+  REQUIRE(eventually([&] { return yard.server.console() == "up\n"; }));
+  kill(yard.child.pid, SIGTERM);
+  CHECK(yard.wait() == kExitDone);
+  CHECK(yard.server.end().cause == EndCause::canceled);
+  REQUIRE(yard.server.end().ranks.size() == 1);
+  CHECK(yard.server.end().ranks[0].signal == SIGKILL);
+}
+
+TEST_CASE("a time limit ends the run") {
+  Yard yard;
+  yard.assignment.spec.time_limit_s = 1;
+  yard.shell("exec sleep 1000");
+  CHECK(yard.carry() == kExitDone);
+  CHECK(yard.server.end().cause == EndCause::time_limit);
+  CHECK(yard.server.end().error.find("time limit") != std::string::npos);
+}
+
+TEST_CASE("a hundred megabytes arrive byte for byte, both outputs by turns") {
+  Yard yard;
+  yard.assignment.spec.command = {"python3", "-c",
+                                  "import os\n"
+                                  "block = bytes(i * 7 % 256 for i in range(65536))\n"
+                                  "for i in range(1600): os.write(1 + i % 2, block)\n"};
+  CHECK(yard.carry() == kExitDone);
+  const FakeServer::Seen seen = yard.server.seen();
+  const std::string& console = seen.console.at(0);
+  REQUIRE(console.size() == 1600 * 65536);
+  // Pipes keep no order between them; within each output every byte is in its place.
+  const std::string& streams = seen.streams.at(0);
+  std::string outputs[2];
+  for (size_t begin = 0; begin < console.size();) {
+    const size_t end =
+        std::min(streams.find(streams[begin] == 'o' ? 'e' : 'o', begin), console.size());
+    outputs[streams[begin] == 'e'].append(console, begin, end - begin);
+    begin = end;
+  }
+  std::string block(65536, '\0');
+  for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<char>(i * 7 % 256);
+  for (const std::string& output : outputs) {
+    REQUIRE(output.size() == 800 * block.size());
+    for (size_t i = 0; i < 800; ++i) REQUIRE(output.compare(i * 65536, 65536, block) == 0);
+  }
+}
+
+TEST_CASE("a script that closes its outputs and goes on writing is left alone") {
+  Yard yard;
+  yard.shell("echo before; exec 1>&- 2>&-; echo after; sleep 0.1; touch outputs/lived; exit 4");
+  CHECK(yard.carry() == kExitDone);
+  CHECK(yard.server.end().exit_code == 4);
+  CHECK(yard.server.console() == "before\n");
+  CHECK_FALSE(yard.server.end().outputs.empty());
+}
+
+TEST_CASE("a server that comes back has everything, in order and once") {
+  Yard yard;
+  yard.shell("for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.1; done; echo x > outputs/x");
+  yard.server.start();
+  yard.launch();
+  REQUIRE(eventually([&] { return yard.server.console().find("line 2") != std::string::npos; }));
+  yard.server.stop();
+  // Long enough for the script to end without it.
+  pollfd ended{yard.child.pidfd.get(), POLLIN, 0};
+  CHECK(poll(&ended, 1, 1500) == 0);
+  yard.server.start();
+  CHECK(yard.wait() == kExitDone);
+  CHECK(yard.server.console() ==
+        "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\n");
+  CHECK(yard.server.end().exit_code == 0);
+  CHECK_FALSE(yard.server.end().outputs.empty());
+  // It ended long before its end was told.
+  const std::vector<Report> reports = yard.server.seen().reports;
+  const auto finalizing = std::find_if(reports.begin(), reports.end(), [](const Report& report) {
+    return report.kind == ReportKind::finalizing;
+  });
+  REQUIRE(finalizing != reports.end());
+  CHECK(finalizing->age_us > 300'000);
+}
+
+TEST_CASE("a newer attempt ends an orphan at once") {
+  Yard yard;
+  yard.shell("trap '' TERM; echo up; while :; do sleep 0.05; done");
+  yard.server.start();
+  yard.launch();
+  REQUIRE(eventually([&] { return yard.server.console() == "up\n"; }));
+  yard.server.refuse_reports = 409;
+  CHECK(yard.wait() == kExitDone);
+  CHECK_FALSE(yard.server.saw(ReportKind::ended));
+  CHECK_FALSE(fs::exists(yard.folder / "work"));
+}
+
+TEST_CASE("a full disk at the server ends the run and says so") {
+  Yard yard;
+  yard.shell("echo hello; echo x > outputs/x; sleep 0.3");
+  yard.server.refuse_blobs = 507;
+  CHECK(yard.carry() == kExitDone);
+  CHECK(yard.server.end().cause == EndCause::no_space);
+  CHECK(yard.server.end().error.find("no space left on device") == 0);
+}
+
+// ---- what kill -9 leaves ----
+
+namespace {
+
+// A fifo in the ranks' folder would be removed with it; this one lies beside.
+struct Alive {
+  fs::path path;
+  Fd fd;
+  explicit Alive(const fs::path& folder) : path(folder / "alive") {
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    fd = open_file(path, O_RDWR | O_NONBLOCK).value();
+  }
+  // A child, and a daemon that left session and parents behind, both holding the fifo.
+  std::string daemons() const {
+    const std::string hold = "exec 3>" + path.string() + "; printf x >&3; exec sleep 1000";
+    return "(setsid sh -c '(" + hold + ") &' &); sh -c '" + hold + "' & ";
+  }
+  void wait_for_both() {
+    std::string text;
+    while (text.size() < 2) {
+      pollfd polled{fd.get(), POLLIN, 0};
+      REQUIRE(poll(&polled, 1, 20'000) > 0);
+      char byte = 0;
+      if (read(fd.get(), &byte, 1) == 1) text += byte;
+    }
+    Fd reader = open_file(path, O_RDONLY | O_NONBLOCK).value();
+    fd = std::move(reader);
+  }
+  bool gone_within(int ms) {
+    pollfd polled{fd.get(), 0, 0};
+    return poll(&polled, 1, ms) > 0 && (polled.revents & POLLHUP) != 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("kill -9 of a supervisor: its daemons are gone, and another tells what became of it") {
+  for (const char* isolation : {"", "sweep"}) {
+    Yard yard;
+    Alive alive(yard.dir.path());
+    yard.isolation = isolation;
+    yard.shell(alive.daemons() + "echo half done; echo x > outputs/x; exec sleep 1000");
+    yard.server.start();
+    yard.launch();
+    alive.wait_for_both();
+    REQUIRE(eventually([&] { return yard.server.console() == "half done\n"; }));
+    const pid_t first = yard.child.pid;
+    yard.kill_supervisor();
+    CHECK(alive.gone_within(1000));
+    yard.start_supervisor();
+    CHECK(yard.wait() == kExitDone);
+    const AttemptEnd end = yard.server.end();
+    CHECK(end.cause == EndCause::lost);
+    CHECK(end.error == "its supervisor (pid " + std::to_string(first) + ") was killed");
+    CHECK(end.ranks_started);
+    CHECK_FALSE(end.outputs.empty());
+    CHECK(yard.server.console() == "half done\n");
+    CHECK_FALSE(fs::exists(yard.folder / "work"));
+  }
+}
+
+TEST_CASE(
+    "what was printed and told while the server was away comes from a killed supervisor too") {
+  Yard yard;
+  yard.shell("echo one; echo two >&2; exit 5");
+  yard.launch();  // No server at all.
+  const fs::path journal = yard.folder / "journal";
+  REQUIRE(eventually([&] {
+    const Result<std::string> text = read_file(journal);
+    return text && text->find("finalizing") != std::string::npos;
+  }));
+  yard.kill_supervisor();
+  yard.server.start();
+  yard.start_supervisor();
+  CHECK(yard.wait() == kExitDone);
+  CHECK(yard.server.console().size() == 8);
+  CHECK(yard.server.end().cause == EndCause::exited);
+  CHECK(yard.server.end().exit_code == 5);
+  CHECK(yard.server.saw(ReportKind::running));
+}
+
+TEST_CASE("a supervisor that is killed again and again still ends its attempt, once") {
+  Yard yard;
+  yard.shell("echo out; echo x > outputs/x");
+  yard.launch();
+  // No server yet: each waits for it, and is killed at another moment.
+  for (int i = 0; i < 8; ++i) {
+    pollfd ended{yard.child.pidfd.get(), POLLIN, 0};
+    CHECK(poll(&ended, 1, 40 * i) == 0);
+    yard.kill_supervisor();
+    yard.start_supervisor();
+  }
+  yard.server.start();
+  CHECK(yard.wait() == kExitDone);
+  const FakeServer::Seen seen = yard.server.seen();
+  int64_t last = 0;
+  int ends = 0;
+  for (const Report& report : seen.reports) {
+    CHECK(report.seq > last);
+    last = report.seq;
+    ends += report.kind == ReportKind::ended ? 1 : 0;
+  }
+  CHECK(ends == 1);
+  const AttemptEnd end = yard.server.end();
+  if (end.cause == EndCause::exited) CHECK(yard.server.console() == "out\n");
+}
+
+TEST_CASE("a second supervisor in a folder leaves the first alone") {
+  Yard yard;
+  yard.shell("echo up; exec sleep 1000");
+  yard.server.start();
+  yard.launch();
+  REQUIRE(eventually([&] { return yard.server.console() == "up\n"; }));
+  Child first = std::exchange(yard.child, Child{});
+  yard.start_supervisor();
+  CHECK(yard.wait() == kExitBusy);
+  yard.child = std::move(first);
+  yard.server.order_cancel();
+  CHECK(yard.wait() == kExitDone);
+  CHECK(yard.server.end().cause == EndCause::canceled);
+}
+
+TEST_CASE("a full disk under the supervisor stops the run, and its end is still told") {
+  Yard yard;
+  // No file may grow beyond this: the spool's write fails as on a full disk, only with EFBIG.
+  yard.shell("yes | head -c 3000000; sleep 1000");
+  yard.server.start();
+  const rlimit small{1 << 20, RLIM_INFINITY};
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  yard.launch();
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, SIG_DFL);
+  CHECK(yard.wait() == kExitDone);
+  CHECK(yard.server.end().cause == EndCause::no_space);
+  CHECK(yard.server.console().size() == 1 << 20);
+}

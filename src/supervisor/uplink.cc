@@ -1,0 +1,293 @@
+#include "supervisor/uplink.h"
+
+#include <algorithm>
+
+namespace trainyard::supervisor {
+namespace {
+
+constexpr seconds kHeartbeatEvery{5};
+constexpr seconds kScanEvery{1};
+constexpr milliseconds kCompanyWait{10};  // A report waits this long for others.
+constexpr milliseconds kConsoleGap{2};    // Between two sendings of a few lines.
+constexpr size_t kConsoleHurry = 64 << 10;
+constexpr size_t kFrameSize = 1 << 20;
+constexpr size_t kReportsPerCall = 64;
+constexpr int kFilePiecesPerRound = 8;
+constexpr milliseconds kPauseFirst{20};
+constexpr milliseconds kPauseMax{1000};
+constexpr int kRefusalsMax = 10;    // Of our token or run: then we are not wanted.
+constexpr int kDrainTriesMax = 30;  // At the end, of a server that answers and does not take it.
+
+bool goes_at_once(ReportKind kind) {
+  return kind == ReportKind::preparing || kind == ReportKind::ended;
+}
+
+}  // namespace
+
+Uplink::Uplink(Clock& clock, Options options, std::vector<Spool*> spools, LogFiles& files,
+               SystemLog& log, std::function<void()> on_news)
+    : clock_(clock),
+      options_(std::move(options)),
+      spools_(std::move(spools)),
+      files_(files),
+      log_(log),
+      on_news_(std::move(on_news)),
+      client_(options_.address, options_.token),
+      server_(client_, options_.attempt),
+      sent_(spools_.size(), 0),
+      asked_(spools_.size(), !options_.resumed) {}
+
+Uplink::~Uplink() {
+  thread_.request_stop();
+  client_.interrupt();
+}
+
+void Uplink::start() {
+  const SteadyTime now = clock_.steady();
+  heartbeat_at_ = now + kHeartbeatEvery;
+  scan_at_ = now + kScanEvery;
+  thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+}
+
+void Uplink::add(const Report& report, SteadyTime happened) {
+  const SteadyTime due =
+      clock_.steady() + (goes_at_once(report.kind) ? milliseconds(0) : kCompanyWait);
+  {
+    std::lock_guard lock(mutex_);
+    state_.reports.push_back({report, happened});
+    state_.reports_due = std::min(state_.reports_due, due);
+  }
+  changed_.notify_all();
+}
+
+void Uplink::console_grew() {
+  {
+    std::lock_guard lock(mutex_);
+    if (state_.console_dirty) return;  // It has yet to look.
+    state_.console_dirty = true;
+  }
+  changed_.notify_all();
+}
+
+News Uplink::news() {
+  std::lock_guard lock(mutex_);
+  return state_.news;
+}
+
+void Uplink::cancel_seen() {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(state_.news.cancel, true)) return;
+  }
+  on_news_();
+}
+
+void Uplink::fence(std::string why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(state_.news.fenced, true)) return;
+    state_.news.why = std::move(why);
+  }
+  changed_.notify_all();
+  on_news_();
+}
+
+Uplink::Drained Uplink::drain() {
+  std::unique_lock lock(mutex_);
+  state_.draining = true;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return state_.drained || state_.news.fenced; });
+  if (state_.news.fenced) return {Outcome::fenced, state_.news.why};
+  if (!state_.given_up.empty()) return {Outcome::given_up, state_.given_up};
+  return {};
+}
+
+bool Uplink::wait_acknowledged(int64_t seq) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return state_.acknowledged >= seq || state_.news.fenced; });
+  return state_.acknowledged >= seq;
+}
+
+void Uplink::run(std::stop_token stop) {
+  Round round;
+  while (next_round(stop, round)) settle(round, work(round));
+}
+
+// Waits until there is something to do. False: we are to stop, or not wanted any more.
+bool Uplink::next_round(std::stop_token stop, Round& round) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested() && !state_.news.fenced) {
+    const SteadyTime now = clock_.steady();
+    round = {.reports = now >= std::min(state_.reports_due, heartbeat_at_),
+             .scan = now >= scan_at_ || (state_.draining && !scanned_last_),
+             .draining = state_.draining && !state_.drained};
+    const uint64_t console = console_pending();
+    state_.console_dirty = false;
+    const bool hurry = round.reports || round.scan || round.draining || files_.pending() ||
+                       console >= kConsoleHurry;
+    if (now >= pause_until_ && (hurry || (console > 0 && now >= console_at_))) return true;
+    SteadyTime wake = std::min({state_.reports_due, heartbeat_at_, scan_at_});
+    if (console > 0) wake = std::min(wake, console_at_);
+    wake = hurry ? pause_until_ : std::max(wake, pause_until_);
+    changed_.wait_for(lock, stop, wake - now, [&] {
+      return state_.news.fenced ||
+             (clock_.steady() >= pause_until_ &&
+              (state_.console_dirty || clock_.steady() >= state_.reports_due ||
+               (state_.draining && !state_.drained)));
+    });
+  }
+  return false;
+}
+
+Status Uplink::work(const Round& round) {
+  if (round.reports) TRY(send_reports());
+  TRY(send_consoles());
+  if (round.scan) {
+    files_.scan();
+    scan_at_ = clock_.steady() + kScanEvery;
+    scanned_last_ = round.draining;
+  }
+  return send_files();
+}
+
+Status Uplink::send_reports() {
+  std::vector<Report> reports;
+  {
+    std::lock_guard lock(mutex_);
+    const SteadyTime now = clock_.steady();
+    for (const Waiting& waiting : state_.reports) {
+      if (reports.size() == kReportsPerCall) break;
+      reports.push_back(waiting.report);
+      reports.back().age_us = std::max<int64_t>(0, (now - waiting.happened).count());
+    }
+    state_.reports_due = SteadyTime::max();
+  }
+  Result<Orders> orders = server_.report(reports);
+  if (orders && !reports.empty() && orders->seq_acknowledged < reports.back().seq) {
+    orders = fail(ErrorKind::unavailable, "the server did not take our reports");
+  }
+  if (!orders) {
+    reports_refused_ = true;
+    std::lock_guard lock(mutex_);
+    state_.reports_due = SteadyTime::min();  // Again, after the pause.
+    return std::unexpected(orders.error());
+  }
+  heartbeat_at_ = clock_.steady() + kHeartbeatEvery;
+  {
+    std::lock_guard lock(mutex_);
+    auto& waiting = state_.reports;
+    while (!waiting.empty() && waiting.front().report.seq <= orders->seq_acknowledged) {
+      waiting.pop_front();
+    }
+    state_.acknowledged = std::max(state_.acknowledged, orders->seq_acknowledged);
+    if (reports.size() == kReportsPerCall) state_.reports_due = SteadyTime::min();
+  }
+  changed_.notify_all();
+  if (orders->cancel) cancel_seen();
+  return {};
+}
+
+Status Uplink::send_consoles() {
+  bool any = false;
+  // Each rank's turn is one piece, and the next round begins with the next rank.
+  for (size_t i = 0; i < spools_.size(); ++i) {
+    const size_t rank = (first_rank_ + i) % spools_.size();
+    if (asked_[rank] && spools_[rank]->size() <= sent_[rank]) continue;
+    if (!asked_[rank] && spools_[rank]->size() == 0) continue;
+    TRY(send_console(rank));
+    any = true;
+  }
+  if (!spools_.empty()) first_rank_ = (first_rank_ + 1) % spools_.size();
+  if (any) console_at_ = clock_.steady() + kConsoleGap;
+  return {};
+}
+
+Status Uplink::send_console(size_t rank) {
+  Spool& spool = *spools_[rank];
+  const auto number = static_cast<int>(rank);
+  if (!asked_[rank]) {
+    buffer_.clear();
+    TRY_SET(const uint64_t has, server_.console(number, 0, buffer_));
+    sent_[rank] = std::min(has, spool.size());
+    asked_[rank] = true;
+    return {};
+  }
+  const uint64_t from = sent_[rank];
+  TRY_SET(const uint64_t next, spool.read_frames(from, kFrameSize, buffer_));
+  TRY_SET(const uint64_t has, server_.console(number, from, buffer_));
+  sent_[rank] = std::min(has, spool.size());
+  if (has <= from && next > from) {
+    return fail(ErrorKind::unavailable, "the server took nothing of the console");
+  }
+  spool.release(has);
+  return {};
+}
+
+Status Uplink::send_files() {
+  for (int i = 0; i < kFilePiecesPerRound && files_.pending(); ++i) {
+    TRY(files_.send_next(server_, buffer_));
+  }
+  return {};
+}
+
+void Uplink::settle(const Round& round, const Status& status) {
+  if (!status) {
+    settle_failure(round, status.error());
+    return;
+  }
+  if (std::exchange(away_, false)) log_.line("the server answers again");
+  pause_ = milliseconds(0);
+  pause_until_ = SteadyTime{};
+  refusals_ = 0;
+  if (round.draining && scanned_last_ && !files_.pending() && console_pending() == 0) {
+    std::lock_guard lock(mutex_);
+    state_.drained = true;
+    changed_.notify_all();
+  }
+}
+
+void Uplink::settle_failure(const Round& round, const Error& error) {
+  pause_ = std::clamp(pause_ * 2, kPauseFirst, kPauseMax);
+  pause_until_ = clock_.steady() + pause_;
+  const bool of_reports = std::exchange(reports_refused_, false);
+  if (error.kind == ErrorKind::unavailable || error.kind == ErrorKind::cancelled) {
+    if (pause_ == kPauseMax && !std::exchange(away_, true)) {
+      log_.line("the server does not answer (" + error.message + "); what is new is kept here");
+    }
+    return;
+  }
+  ++refusals_;
+  const bool unwelcome = error.kind == ErrorKind::denied || error.kind == ErrorKind::not_found;
+  if (of_reports &&
+      (error.kind == ErrorKind::conflict || (unwelcome && refusals_ >= kRefusalsMax))) {
+    fence(error.message);
+    return;
+  }
+  bool told = false;
+  {
+    std::lock_guard lock(mutex_);
+    // Whether we are still wanted, only the answer to a report says.
+    if (!of_reports) state_.reports_due = SteadyTime::min();
+    if (error.kind == ErrorKind::no_space && !state_.news.no_space) {
+      state_.news.no_space = told = true;
+      state_.news.why = error.message;
+    }
+    if (round.draining && !of_reports && refusals_ >= kDrainTriesMax) {
+      state_.drained = true;
+      state_.given_up = error.message;
+      changed_.notify_all();
+    }
+  }
+  if (told) on_news_();
+}
+
+uint64_t Uplink::console_pending() const {
+  uint64_t pending = 0;
+  for (size_t rank = 0; rank < spools_.size(); ++rank) {
+    const uint64_t size = spools_[rank]->size();
+    pending += asked_[rank] ? size - sent_[rank] : size;
+  }
+  return pending;
+}
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "client/attempt.h"
+#include "http/client.h"
+#include "model/report.h"
+#include "supervisor/log_files.h"
+#include "supervisor/spool.h"
+#include "supervisor/system_log.h"
+
+namespace trainyard::supervisor {
+
+// What the server told us that the ranks' fate depends on.
+struct News {
+  bool cancel = false;
+  bool fenced = false;    // A newer attempt exists or the run is over: we are not wanted any more.
+  bool no_space = false;  // The server's disk is full.
+  std::string why;        // Of the latter two.
+};
+
+// Everything that goes to the server, on one thread with one connection: reports in order, consoles
+// as soon as there is anything, files of logs/ about every second, a heartbeat when nothing else is
+// said. A server that does not answer is asked again, for ever; nothing is dropped meanwhile, it
+// lies in the spool and the journal. Made and used by one thread.
+class Uplink {
+ public:
+  struct Options {
+    http::Address address;
+    std::string token;
+    AttemptId attempt;
+    bool resumed = false;  // An earlier supervisor may have sent some of it.
+  };
+  // `on_news` is called on the uplink's thread when news() has changed.
+  Uplink(Clock& clock, Options options, std::vector<Spool*> spools, LogFiles& files, SystemLog& log,
+         std::function<void()> on_news);
+  ~Uplink();
+
+  void start();
+
+  // Reports go out in the order they come; `seq` is set. Some wait a moment for company: a short
+  // run then costs two requests, not six.
+  void add(const Report& report, SteadyTime happened);
+  void console_grew();
+  News news();
+  void cancel_seen();  // By somebody else than this thread.
+  void fence(std::string why);
+
+  // Waits until all of the consoles and files is acknowledged; to be called when they grow no more.
+  enum class Outcome { complete, given_up, fenced };
+  struct Drained {
+    Outcome outcome = Outcome::complete;
+    std::string why;
+  };
+  Drained drain();
+  // Waits until the server has the reports up to `seq`; false when we are fenced instead.
+  bool wait_acknowledged(int64_t seq);
+
+ private:
+  struct Waiting {
+    Report report;
+    SteadyTime happened;
+  };
+  // What this round is to do.
+  struct Round {
+    bool reports = false;
+    bool scan = false;
+    bool draining = false;
+  };
+  struct State {
+    std::deque<Waiting> reports;
+    SteadyTime reports_due = SteadyTime::max();
+    bool console_dirty = false;
+    int64_t acknowledged = 0;
+    News news;
+    bool draining = false;
+    bool drained = false;
+    std::string given_up;
+  };
+
+  void run(std::stop_token stop);
+  bool next_round(std::stop_token stop, Round& round);
+  Status work(const Round& round);
+  Status send_reports();
+  Status send_consoles();
+  Status send_console(size_t rank);
+  Status send_files();
+  void settle(const Round& round, const Status& status);
+  void settle_failure(const Round& round, const Error& error);
+  uint64_t console_pending() const;  // Bytes.
+
+  Clock& clock_;
+  const Options options_;
+  const std::vector<Spool*> spools_;
+  LogFiles& files_;
+  SystemLog& log_;
+  const std::function<void()> on_news_;
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  State state_;  // Held by mutex_.
+
+  // The thread's own.
+  http::Client client_;
+  client::Attempt server_;
+  std::string buffer_;
+  std::vector<uint64_t> sent_;
+  std::vector<bool> asked_;  // Whether the server said how much it has.
+  size_t first_rank_ = 0;
+  SteadyTime heartbeat_at_{};
+  SteadyTime scan_at_{};
+  SteadyTime console_at_{};
+  SteadyTime pause_until_{};
+  milliseconds pause_{0};
+  int refusals_ = 0;              // In a row.
+  bool reports_refused_ = false;  // The failure just now was that of a report.
+  bool away_ = false;             // The server has not answered for a while.
+  bool scanned_last_ = false;
+
+  std::jthread thread_;  // The last: it ends before what it uses.
+};
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,258 @@
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/text.h"
+#include "supervisor/console_pump.h"
+#include "supervisor/orders_watch.h"
+#include "supervisor/steps.h"
+#include "supervisor/stop_plan.h"
+
+namespace trainyard::supervisor {
+namespace {
+
+constexpr seconds kSampleEvery{5};         // It is the heartbeat too.
+constexpr milliseconds kOrdersAfter{500};  // Shorter runs hear of a cancel by their reports.
+
+// The time in which ranks live: one loop over their pipes, their ends, the server's news and our
+// own signals.
+class RankWatch {
+ public:
+  explicit RankWatch(Context& context) : context_(context), pump_(*context.ranks, context.spools) {}
+
+  void run() {
+    while (!dead_) {
+      apply_stop();
+      wait();
+      read_signals();
+      read_news();
+      read_console();
+      read_events();
+      look_at_time();
+    }
+    finish_console();
+  }
+
+ private:
+  void wait();
+  void read_signals();
+  void read_news();
+  void read_console();
+  void read_events();
+  void look_at_time();
+  void apply_stop();
+  void finish_console();
+
+  void on(const runtime::AllStarted&);
+  void on(const runtime::StartFailed& failed);
+  void on(const runtime::RankEnded& ended);
+  void on(const runtime::Usage& usage);
+  void on(const runtime::AllDead& dead);
+
+  void lose_disk(const Error& error);
+  void kill_all();
+  std::optional<SteadyTime> next_time() const;
+
+  Context& context_;
+  ConsolePump pump_;
+  std::vector<pollfd> polled_;
+  std::optional<StopPlan> plan_;
+  bool killing_ = false;
+  bool dead_ = false;
+  std::optional<SteadyTime> running_since_;
+  std::optional<SteadyTime> sample_at_;
+  std::optional<runtime::Usage> usage_;
+  std::optional<OrdersWatch> orders_;
+};
+
+constexpr size_t kEvents = 0, kSignals = 1, kNews = 2, kPipes = 3;
+
+void RankWatch::wait() {
+  polled_.assign({{context_.ranks->event_fd(), POLLIN, 0},
+                  {context_.signal_fd, POLLIN, 0},
+                  {context_.wake_fd, POLLIN, 0}});
+  pump_.add_to(polled_);
+  timespec timeout{};
+  const std::optional<SteadyTime> until = next_time();
+  if (until) {
+    const microseconds left = std::max(microseconds(0), *until - context_.clock.steady());
+    timeout = {left.count() / 1'000'000, left.count() % 1'000'000 * 1000};
+  }
+  for (pollfd& each : polled_) each.revents = 0;
+  ppoll(polled_.data(), polled_.size(), until ? &timeout : nullptr, nullptr);
+}
+
+void RankWatch::read_signals() {
+  if (polled_[kSignals].revents == 0) return;
+  signalfd_siginfo signal{};
+  if (read(context_.signal_fd, &signal, sizeof signal) != sizeof signal) return;
+  const char* name = sigabbrev_np(static_cast<int>(signal.ssi_signo));
+  context_.stop(EndCause::canceled,
+                "its supervisor was told to stop (SIG" + std::string(name ? name : "?") + ")");
+}
+
+void RankWatch::read_news() {
+  if (polled_[kNews].revents == 0) return;
+  uint64_t count = 0;
+  if (read(context_.wake_fd, &count, sizeof count) < 0) return;
+  const News news = context_.uplink.news();
+  if (news.fenced) {
+    context_.log.line("not wanted any more: " + news.why);
+    kill_all();
+  }
+  if (news.cancel) context_.stop(EndCause::canceled, "canceled");
+  if (news.no_space && !context_.facts.stop) {
+    context_.stop(EndCause::no_space, "no space left on device: the server says: " + news.why);
+    kill_all();
+  }
+}
+
+void RankWatch::read_console() {
+  const Result<bool> any = pump_.read_ready(polled_, kPipes);
+  if (!any) lose_disk(any.error());
+  if (any && *any) context_.uplink.console_grew();
+}
+
+void RankWatch::read_events() {
+  if (polled_[kEvents].revents == 0) return;
+  while (const std::optional<runtime::RankEvent> event = context_.ranks->next_event()) {
+    std::visit([&](const auto& each) { on(each); }, *event);
+  }
+}
+
+void RankWatch::on(const runtime::AllStarted&) {
+  context_.report(ReportKind::running);
+  running_since_ = context_.clock.steady();
+}
+
+void RankWatch::on(const runtime::StartFailed& failed) {
+  // Ranks before it may have run a little.
+  context_.facts.ranks_started = failed.rank > 0;
+  const std::vector<std::string>& command = context_.assignment.spec.command;
+  context_.fail_prepare({EndCause::prepare_failed, runtime::exit_code_of(failed.failure),
+                         runtime::explain(failed.failure, command.empty() ? "" : command.front())});
+}
+
+void RankWatch::on(const runtime::RankEnded& ended) {
+  const RankExit exit{ended.rank, ended.exit_code, ended.signal};
+  context_.note(exit_record(exit));
+  context_.log.line(describe(exit));
+  context_.facts.exits.push_back(exit);
+  const auto ended_count = static_cast<int>(context_.facts.exits.size());
+  // The others would wait for it for ever.
+  if (exit.exit_code != 0 && !plan_ && ended_count < context_.facts.ranks) {
+    plan_.emplace(context_.clock.steady(), seconds(context_.assignment.spec.grace_s));
+  }
+}
+
+void RankWatch::on(const runtime::Usage& usage) {
+  usage_ = usage;
+  if (!sample_at_) sample_at_ = context_.clock.steady();  // The first at once.
+}
+
+void RankWatch::on(const runtime::AllDead& dead) {
+  dead_ = true;
+  if (dead.init_lost && !killing_) {
+    context_.log.line("the first process of the attempt was killed, and its ranks with it");
+    for (int rank = 0; rank < context_.facts.ranks; ++rank) {
+      const auto& exits = context_.facts.exits;
+      const bool known = std::any_of(exits.begin(), exits.end(),
+                                     [&](const RankExit& exit) { return exit.rank == rank; });
+      if (!known) on(runtime::RankEnded{rank, 128 + SIGKILL, SIGKILL});
+    }
+  }
+  const runtime::Usage usage = dead.init_lost ? usage_.value_or(runtime::Usage{}) : dead.usage;
+  context_.note(dead_record(usage));
+  context_.facts.all_dead = true;
+  context_.facts.cpu_seconds = usage.cpu_seconds;
+  context_.facts.memory_peak_bytes = usage.memory_peak_bytes;
+}
+
+void RankWatch::look_at_time() {
+  const SteadyTime now = context_.clock.steady();
+  const int64_t limit = context_.assignment.spec.time_limit_s;
+  if (running_since_ && limit > 0 && now >= *running_since_ + seconds(limit)) {
+    context_.stop(EndCause::time_limit,
+                  "stopped at its time limit of " + format_duration(seconds(limit)));
+  }
+  if (running_since_ && !orders_ && now >= *running_since_ + kOrdersAfter) {
+    orders_.emplace(context_.clock, context_.server(), context_.assignment.token,
+                    context_.assignment.id(), context_.uplink);
+    context_.log_files.want_system_log();
+  }
+  if (sample_at_ && now >= *sample_at_) {
+    Report sample;
+    sample.kind = ReportKind::sample;
+    sample.cpu_seconds = usage_->cpu_seconds;
+    sample.memory_bytes = usage_->memory_bytes;
+    sample.memory_peak_bytes = usage_->memory_peak_bytes;
+    context_.report(std::move(sample));
+    sample_at_ = now + kSampleEvery;
+  }
+}
+
+void RankWatch::apply_stop() {
+  const SteadyTime now = context_.clock.steady();
+  if (context_.facts.stop && !plan_) {
+    const bool at_once = context_.facts.stop->cause == EndCause::no_space;
+    plan_.emplace(now, seconds(at_once ? 0 : context_.assignment.spec.grace_s));
+  }
+  if (!plan_) return;
+  switch (plan_->next(now)) {
+    case StopStep::none:
+      return;
+    case StopStep::terminate_first:
+      context_.ranks->terminate_first();
+      return;
+    case StopStep::terminate_group:
+      context_.ranks->terminate_group();
+      return;
+    case StopStep::kill_all:
+      kill_all();
+      return;
+  }
+}
+
+void RankWatch::kill_all() {
+  if (std::exchange(killing_, true)) return;
+  context_.ranks->kill_all();
+}
+
+void RankWatch::lose_disk(const Error& error) {
+  pump_.drop();
+  context_.stop(EndCause::no_space, error.kind == ErrorKind::no_space
+                                        ? no_space_text(error)
+                                        : "the console cannot be kept: " + error.message);
+  kill_all();
+}
+
+void RankWatch::finish_console() {
+  if (const Status rest = pump_.read_rest(); !rest) lose_disk(rest.error());
+  context_.uplink.console_grew();
+}
+
+std::optional<SteadyTime> RankWatch::next_time() const {
+  std::optional<SteadyTime> next;
+  const auto consider = [&](std::optional<SteadyTime> time) {
+    if (time && (!next || *time < *next)) next = time;
+  };
+  if (plan_) consider(plan_->due());
+  consider(sample_at_);
+  const int64_t limit = context_.assignment.spec.time_limit_s;
+  if (running_since_ && limit > 0 && !context_.facts.stop) {
+    consider(*running_since_ + seconds(limit));
+  }
+  if (running_since_ && !orders_) consider(*running_since_ + kOrdersAfter);
+  return next;
+}
+
+}  // namespace
+
+void watch_ranks(Context& context) { RankWatch(context).run(); }
+
+}  // namespace trainyard::supervisor
