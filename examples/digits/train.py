@@ -34,17 +34,17 @@ def glyph(digit):
 
 def draw(digit, chance):
     """One picture of a digit: 64 numbers from 0 to 1."""
-    picture = [chance.uniform(0, 0.35) for _ in range(PIXELS)]
+    picture = [chance.uniform(0, 0.3) for _ in range(PIXELS)]
     down, right = chance.randrange(2), chance.randrange(1, 3)
     slant = chance.choice((-1, 0, 0, 1))
     for row, column in glyph(digit):
-        if chance.random() < 0.07:  # The pen skips.
+        if chance.random() < 0.05:  # The pen skips.
             continue
         column += right + round(slant * (3 - row) / 4)
         if 0 <= column < SIDE:
             at = (row + down) * SIDE + column
             picture[at] = chance.uniform(0.55, 1)
-            if column + 1 < SIDE and chance.random() < 0.12:  # The ink runs.
+            if column + 1 < SIDE and chance.random() < 0.1:  # The ink runs.
                 picture[at + 1] = max(picture[at + 1], chance.uniform(0.3, 0.7))
     return picture
 
