@@ -39,7 +39,7 @@ sim:  # Simulates whole lives of runs with faults (SEED= replays one)
 	@scripts/install-packages build test
 	@cmake --preset dev > /dev/null
 	@cmake --build --preset dev -j $(JOBS) --target sim_test
-	@TRAINYARD_SIM_SEED=$(SEED) build/dev/sim_test
+	@SEED=$(SEED) build/dev/sim_test
 
 lint:  # clang-format and clang-tidy over all files
 	@scripts/install-packages build test
