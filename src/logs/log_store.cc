@@ -168,6 +168,17 @@ Status LogStore::seal(const RunId& run) {
   return sync_dir(home_.runs());
 }
 
+Status LogStore::remove(const RunId& run) {
+  TRY(check_name(run.value, "run id"));
+  const std::string start = run.value + "/";
+  cache_.with([&](Cache& cache) {
+    std::erase_if(cache.slots, [&](const Slot& slot) {
+      return slot.key.starts_with(start) && cache.by_key.erase(slot.key) > 0;
+    });
+  });
+  return remove_tree(home_.run(run));
+}
+
 Result<std::vector<std::string>> LogStore::check(const RunId& run) {
   TRY(check_name(run.value, "run id"));
   std::vector<std::string> findings;

@@ -52,6 +52,8 @@ class LogStore {
 
   // All that the run has here outlives the power. For the end of an attempt.
   Status seal(const RunId& run);
+  // Removes all of a run that is over.
+  Status remove(const RunId& run);
   // What is wrong with a run's files here, one sentence each.
   Result<std::vector<std::string>> check(const RunId& run);
 

@@ -133,6 +133,19 @@ TEST_CASE("check names a console whose bytes are gone") {
   CHECK(findings[0] == "console-0.log: is missing");
 }
 
+TEST_CASE("a removed run leaves nothing, and its neighbours everything") {
+  TempDir dir;
+  LogStore logs{Home(dir.path())};
+  const RunId neighbour{"calm-finch-22"};
+  REQUIRE(print(logs, kRun, 0, "x").has_value());
+  REQUIRE(print(logs, neighbour, 0, "y").has_value());
+  REQUIRE(logs.remove(kRun).has_value());
+  CHECK_FALSE(fs::exists(Home(dir.path()).run(kRun)));
+  CHECK(logs.size(kRun, 0, View::both).value() == 0);
+  CHECK(logs.read(neighbour, 0, View::both, 0, 10)->bytes == "y");
+  CHECK(logs.remove(kRun).has_value());
+}
+
 TEST_CASE("writers and readers side by side see only prefixes of the truth") {
   TempDir dir;
   LogStore logs{Home(dir.path()), {.consoles_max = 2}};

@@ -1,0 +1,110 @@
+#include "api/auth.h"
+
+#include <pwd.h>
+#include <strings.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace trainyard::api {
+namespace {
+
+constexpr size_t kPasswordEntryMax = 64 * 1024;
+
+// The host of "host:port" or "[::1]:port".
+std::string_view host_part(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1);
+  return host.substr(0, host.find(':'));
+}
+
+bool same_host(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string system_user(unsigned uid) {
+  std::vector<char> buffer(kPasswordEntryMax);
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
+    return "uid-" + std::to_string(uid);
+  }
+  return found->pw_name;
+}
+
+std::optional<Role> role_needed(Needs needs) {
+  switch (needs) {
+    case Needs::nothing:
+    case Needs::attempt:
+      return std::nullopt;
+    case Needs::reader:
+      return Role::reader;
+    case Needs::submitter:
+      return Role::submitter;
+    case Needs::admin:
+    case Needs::local_admin:
+      return Role::admin;
+  }
+  return Role::admin;
+}
+
+std::unexpected<Error> denied(std::string message, std::string hint = {}) {
+  return fail(ErrorKind::denied, std::move(message), std::move(hint));
+}
+
+}  // namespace
+
+Status check_host(const Facts& facts, const http::Request& request) {
+  if (request.peer.unix_socket || !facts.check_host) return {};
+  const std::string_view host = host_part(request.header("host"));
+  const bool known = std::ranges::any_of(
+      facts.hosts, [&](const std::string& ours) { return same_host(ours, host); });
+  if (known) return {};
+  return denied("the Host header does not name this server",
+                "Use the address that 'trainyard server status' prints, or start the server with "
+                "--advertise.");
+}
+
+Result<store::Identity> identify(House& house, const http::Request& request) {
+  constexpr std::string_view kBearer = "bearer ";
+  const std::string_view given = request.header("authorization");
+  if (!given.empty()) {
+    if (given.size() <= kBearer.size() ||
+        ::strncasecmp(given.data(), kBearer.data(), kBearer.size()) != 0) {
+      return denied("the Authorization header is not 'Bearer TOKEN'");
+    }
+    return house.store.identify(given.substr(kBearer.size()));
+  }
+  if (!request.peer.unix_socket) {
+    return denied("a token is needed",
+                  "Set TRAINYARD_TOKEN; make one with: trainyard token create, or "
+                  "trainyard server status --show-token");
+  }
+  return store::Identity{.user = house.system_name(request.peer.uid, system_user),
+                         .role = Role::admin};
+}
+
+Status check_may(const store::Identity& identity, Needs needs, Attempts attempts, bool unix_socket,
+                 const std::optional<AttemptId>& attempt) {
+  if (needs == Needs::nothing) return {};
+  if (needs == Needs::attempt) {
+    if (identity.attempt && identity.attempt == attempt) return {};
+    return denied("this is for the supervisor of that attempt alone");
+  }
+  if (identity.attempt) {
+    if (attempts != Attempts::refused) return {};
+    return denied("an attempt's token may not do this");
+  }
+  const std::optional<Role> needed = role_needed(needs);
+  if (needed && identity.role < *needed) {
+    return denied(identity.user + " is " + std::string(to_string(identity.role)) +
+                      "; this needs the role " + std::string(to_string(*needed)),
+                  "An admin gives roles with: trainyard user create NAME --role ROLE");
+  }
+  if (needs == Needs::local_admin && !unix_socket) {
+    return denied("this is only possible over the Unix socket of the home",
+                  "Run the command on the server's machine, with its --home.");
+  }
+  return {};
+}
+
+}  // namespace trainyard::api

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "api/house.h"
+#include "http/message.h"
+#include "store/store.h"
+
+namespace trainyard::api {
+
+// Who may use a route.
+enum class Needs {
+  nothing,  // Anybody, without a token.
+  reader,
+  submitter,
+  admin,
+  local_admin,  // And only over the Unix socket: it acts on the server's own machine.
+  attempt,      // Only the token of the very attempt in the URL.
+};
+
+// What an attempt's token may do on a route that asks for a role.
+enum class Attempts {
+  refused,
+  allowed,
+  own_workspace,  // The handler looks at whose workspace it is.
+};
+
+// Does the Host header name us?
+Status check_host(const Facts& facts, const http::Request& request);
+
+// Who asks: the bearer token's owner; without one, over the Unix socket, an admin named after the
+// system user at the other end. `denied` is to be answered 401.
+Result<store::Identity> identify(House& house, const http::Request& request);
+
+// May they? `attempt` is the one in the URL, for Needs::attempt.
+Status check_may(const store::Identity& identity, Needs needs, Attempts attempts, bool unix_socket,
+                 const std::optional<AttemptId>& attempt);
+
+}  // namespace trainyard::api

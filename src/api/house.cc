@@ -1,0 +1,42 @@
+#include "api/house.h"
+
+namespace trainyard::api {
+
+House::House(Parts parts)
+    : clock(parts.clock),
+      log(parts.log),
+      home(parts.home),
+      store(parts.store),
+      blobs(parts.blobs),
+      logs(parts.logs),
+      trees(parts.blobs),
+      watch([this](const RunId& id) { return control->run(id); }) {}
+
+void House::open(control::Control& opened_control, http::Server& opened_server, Facts known,
+                 std::function<void()> stop) {
+  control = &opened_control;
+  server = &opened_server;
+  facts = std::move(known);
+  request_stop = std::move(stop);
+  open_.store(true, std::memory_order_release);
+}
+
+void House::run_changed(const RunId& run) {
+  watch.changed(run);
+  if (!is_open()) return;
+  server->notify(state_key(run));
+  server->notify(output_key(run));
+}
+
+void House::run_printed(const RunId& run) {
+  if (is_open()) server->notify(output_key(run));
+}
+
+std::string House::system_name(unsigned uid, std::string (*look_up)(unsigned)) {
+  return system_names_.with([&](auto& names) {
+    const auto found = names.find(uid);
+    return found != names.end() ? found->second : names.emplace(uid, look_up(uid)).first->second;
+  });
+}
+
+}  // namespace trainyard::api

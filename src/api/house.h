@@ -1,0 +1,101 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "api/run_watch.h"
+#include "api/trees.h"
+#include "base/clock.h"
+#include "base/home.h"
+#include "base/log.h"
+#include "blob/blob_store.h"
+#include "control/control.h"
+#include "http/server.h"
+#include "logs/log_store.h"
+#include "store/store.h"
+
+namespace trainyard::api {
+
+// What the server knows of itself; set before it opens.
+struct Facts {
+  std::string url;
+  std::string socket;
+  std::string host;
+  int pid = 0;
+  WallTime started{};
+  // On loopback, requests over TCP must name one of `hosts`: a page of a stranger's whose name was
+  // made to point here names another.
+  bool check_host = true;
+  std::vector<std::string> hosts = {"127.0.0.1", "localhost", "[::1]"};
+};
+
+// A token for the owner of the socket, made when first asked for.
+struct OwnToken {
+  std::string secret;
+  WallTime expires{};
+};
+
+// All that the routes work with. Handed to every handler; each part is thread-safe.
+class House {
+ public:
+  struct Parts {
+    Clock& clock;
+    Log& log;
+    const Home& home;
+    store::Store& store;
+    blob::Store& blobs;
+    logs::LogStore& logs;
+  };
+  explicit House(Parts parts);
+
+  // The routes answer 503 until then. `stop` asks the server to end; it returns at once.
+  void open(control::Control& opened_control, http::Server& opened_server, Facts known,
+            std::function<void()> stop);
+  bool is_open() const { return open_.load(std::memory_order_acquire); }
+
+  // From now on nothing is parked: what waits answers with what there is.
+  void stop_waiting() { stopping_ = true; }
+  bool stopping() const { return stopping_; }
+
+  // Wakes who reads the run's state.
+  void run_changed(const RunId& run);
+  // Wakes who reads its console and files.
+  void run_printed(const RunId& run);
+
+  // The name of a system user; `look_up` is asked once each.
+  std::string system_name(unsigned uid, std::string (*look_up)(unsigned));
+
+  // Keys of parked requests: `state` is notified when the run changes, `output` when it prints too.
+  static std::string state_key(const RunId& run) { return "state/" + run.value; }
+  static std::string output_key(const RunId& run) { return "output/" + run.value; }
+
+  Clock& clock;
+  Log& log;
+  const Home home;
+  store::Store& store;
+  blob::Store& blobs;
+  logs::LogStore& logs;
+  Trees trees;
+  RunWatch watch;
+  Guarded<OwnToken> own_token;
+  // One backup or check at a time: each takes a worker for as long as it lasts.
+  std::mutex upkeep;
+
+  // Valid once open.
+  control::Control* control = nullptr;
+  http::Server* server = nullptr;
+  Facts facts;
+  std::function<void()> request_stop;
+
+ private:
+  std::atomic<bool> open_{false};
+  std::atomic<bool> stopping_{false};
+  Guarded<std::map<unsigned, std::string>> system_names_;
+};
+
+}  // namespace trainyard::api

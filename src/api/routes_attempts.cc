@@ -1,0 +1,134 @@
+#include <algorithm>
+
+#include "api/route.h"
+#include "base/text.h"
+#include "wire/urls.h"
+
+namespace trainyard::api {
+namespace {
+
+constexpr size_t kConsoleBodyMax = 8 << 20;  // A supervisor sends about one megabyte at a time.
+constexpr size_t kFileBodyMax = 8 << 20;
+constexpr size_t kPathMax = 1024;
+
+// The attempt in the URL; it is the token's own, or we would not be here.
+const AttemptId& attempt_of(const Call& call) { return *call.identity.attempt; }
+
+Status check_may_write(const Call& call) {
+  TRY_SET(const auto glance, call.house.watch.glance(attempt_of(call).run));
+  return check_live(*glance, attempt_of(call));
+}
+
+Result<http::Response> take_reports(const Call& call) {
+  TRY_SET(const Json body, body_object(call.request));
+  std::vector<Report> reports;
+  const auto list = body.find("reports");
+  if (list != body.end() && !list->is_array()) {
+    return fail(ErrorKind::invalid, "reports: must be a list");
+  }
+  if (list != body.end()) {
+    for (const Json& item : *list) {
+      TRY_SET(Report report, wire::decode_report(item));
+      reports.push_back(std::move(report));
+    }
+  }
+  // What the run printed and put out is on disk before the word that it is over. A disk that cannot
+  // must not keep the run from ending.
+  const bool ended = std::ranges::any_of(
+      reports, [](const Report& report) { return report.kind == ReportKind::ended; });
+  if (ended) {
+    for (const Status& synced :
+         {call.house.logs.seal(attempt_of(call).run), call.house.blobs.sync()}) {
+      if (synced) continue;
+      call.house.log.warn("not synced",
+                          {{"run", attempt_of(call).run.value}, {"error", synced.error().message}});
+    }
+  }
+  TRY_SET(const Orders orders, call.house.control->report(attempt_of(call), reports));
+  return answer(wire::encode(orders));
+}
+
+Result<http::Response> wait_for_orders(const Call& call) {
+  TRY_SET(const int64_t cancel, query_number(call.request, "cancel", 0, {0, 1}));
+  TRY_SET(const Orders orders, call.house.control->orders(attempt_of(call)));
+  TRY_SET(const auto until, may_wait_until(call));
+  if (orders.cancel == (cancel == 1) && until) {
+    return http::Response::parked(House::state_key(attempt_of(call).run), *until);
+  }
+  return answer(wire::encode(orders));
+}
+
+// Console frames as pieces of `body`.
+Result<std::vector<logs::Piece>> pieces_of(std::string_view body) {
+  std::vector<logs::Piece> pieces;
+  while (!body.empty()) {
+    if (body.size() < wire::kConsoleHeadSize) {
+      return fail(ErrorKind::invalid, "the body ends inside a frame's head");
+    }
+    const wire::ConsoleHead head = wire::parse_console_head(body.data());
+    body.remove_prefix(wire::kConsoleHeadSize);
+    if (head.stream != 'o' && head.stream != 'e') {
+      return fail(ErrorKind::invalid, "a frame is neither 'o' nor 'e'");
+    }
+    if (head.size > body.size()) return fail(ErrorKind::invalid, "the body ends inside a frame");
+    pieces.push_back(
+        {head.stream == 'o' ? logs::Stream::out : logs::Stream::err, body.substr(0, head.size)});
+    body.remove_prefix(head.size);
+  }
+  return pieces;
+}
+
+Result<http::Response> append_console(const Call& call) {
+  TRY_SET(const int64_t rank, parse_int(call.request.param("rank"), "rank"));
+  TRY_SET(const int64_t from, query_number(call.request, "from", 0));
+  TRY_SET(const auto glance, call.house.watch.glance(attempt_of(call).run));
+  TRY(check_live(*glance, attempt_of(call)));
+  if (rank < 0 || rank >= glance->ranks) {
+    return fail(ErrorKind::invalid, "the run has no rank " + std::to_string(rank));
+  }
+  TRY_SET(const std::vector<logs::Piece> pieces, pieces_of(call.request.body));
+  TRY_SET(const uint64_t size, call.house.logs.append(attempt_of(call), static_cast<int>(rank),
+                                                      static_cast<uint64_t>(from), pieces));
+  call.house.run_printed(attempt_of(call).run);
+  return http::Response::json("{\"size\":" + std::to_string(size) + "}");
+}
+
+Result<http::Response> append_file(const Call& call) {
+  const std::string_view path = call.request.query_or("path", "");
+  TRY_SET(const int64_t from, query_number(call.request, "from", 0));
+  TRY_SET(const int64_t reset, query_number(call.request, "reset", 0, {0, 1}));
+  TRY(check_relative_path(path));
+  const bool ours = path.starts_with("logs/") || path.starts_with("system_logs/");
+  if (!ours || path.size() > kPathMax) {
+    return fail(ErrorKind::invalid,
+                "path: must lie in logs/ or system_logs/, of 1024 bytes at most");
+  }
+  TRY(check_may_write(call));
+  const RunId& run = attempt_of(call).run;
+  TRY_SET(const store::Store::RunFile file, call.house.store.file(run, path));
+  TRY_SET(const uint64_t size,
+          call.house.logs.append_file(
+              run, file.number, static_cast<uint64_t>(from), call.request.body,
+              reset == 1 ? logs::LogStore::Reset::yes : logs::LogStore::Reset::no));
+  call.house.run_printed(run);
+  return http::Response::json("{\"size\":" + std::to_string(size) + "}");
+}
+
+using enum http::Method;
+constexpr RouteRow kRoutes[] = {
+    {post, "/api/v1/runs/{id}/attempts/{n}/reports", Needs::attempt, Attempts::allowed,
+     take_reports,
+     "Takes {\"reports\"} of a supervisor and answers its orders; none is a heartbeat."},
+    {get, "/api/v1/runs/{id}/attempts/{n}/orders", Needs::attempt, Attempts::allowed,
+     wait_for_orders, "The orders, once `cancel` differs.", "cancel wait"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", Needs::attempt, Attempts::allowed,
+     append_console, "Appends console frames: {\"size\"}.", "from", kConsoleBodyMax},
+    {post, "/api/v1/runs/{id}/attempts/{n}/files", Needs::attempt, Attempts::allowed, append_file,
+     "Appends to a file of logs/ or system_logs/: {\"size\"}.", "path from reset", kFileBodyMax},
+};
+
+}  // namespace
+
+std::span<const RouteRow> attempt_routes() { return kRoutes; }
+
+}  // namespace trainyard::api

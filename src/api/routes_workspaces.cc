@@ -1,0 +1,89 @@
+#include "api/route.h"
+
+namespace trainyard::api {
+namespace {
+
+Result<http::Response> list_workspaces(const Call& call) {
+  TRY_SET(const Window window, window_of(call.request));
+  TRY_SET(std::vector<Workspace> workspaces, call.house.store.workspaces());
+  if (call.identity.attempt) {
+    TRY_SET(const std::string own, own_workspace(call));
+    std::erase_if(workspaces, [&](const Workspace& workspace) { return workspace.name != own; });
+  }
+  return answer_page(window, workspaces.size(),
+                     [&](size_t i) { return wire::workspace_to_json(workspaces[i]); });
+}
+
+Result<http::Response> create_workspace(const Call& call) {
+  TRY_SET(const Json body, body_object(call.request));
+  Workspace workspace;
+  TRY_SET(workspace.name, wire::string_member(body, "name"));
+  TRY_SET(workspace.subscription_id, wire::string_member(body, "subscriptionId"));
+  TRY_SET(workspace.resource_group, wire::string_member(body, "resourceGroup"));
+  TRY(check_name(workspace.name, "workspace"));
+  workspace.created_by = call.identity.user;
+  TRY_SET(const Workspace made, call.house.store.create_workspace(workspace));
+  return answer(wire::workspace_to_json(made), 201);
+}
+
+Result<http::Response> show_workspace(const Call& call) {
+  TRY_SET(const Workspace workspace, call.house.store.workspace(call.request.param("name")));
+  TRY(check_workspace(call, workspace.name));
+  return answer(wire::workspace_to_json(workspace));
+}
+
+Result<std::vector<RunId>> runs_of(const Call& call, std::string_view workspace) {
+  std::vector<RunId> ids;
+  store::RunFilter filter{.workspace = std::string(workspace), .limit = kLimitMax};
+  for (;;) {
+    TRY_SET(const std::vector<Run> runs, call.house.store.runs(filter));
+    for (const Run& run : runs) ids.push_back(run.id);
+    if (runs.size() < static_cast<size_t>(filter.limit)) return ids;
+    filter.before = runs.back().number;
+  }
+}
+
+Result<http::Response> delete_workspace(const Call& call) {
+  const std::string_view name = call.request.param("name");
+  TRY(call.house.store.workspace(name));
+  // Their names are gone with the rows; so they are read before.
+  TRY_SET(const std::vector<RunId> runs, runs_of(call, name));
+  TRY(call.house.store.delete_workspace(name));
+  for (const RunId& run : runs) {
+    if (Status removed = call.house.logs.remove(run); !removed) {
+      call.house.log.warn("logs not removed",
+                          {{"run", run.value}, {"error", removed.error().message}});
+    }
+    call.house.run_changed(run);
+  }
+  return no_content();
+}
+
+Result<http::Response> list_experiments(const Call& call) {
+  TRY_SET(const Window window, window_of(call.request));
+  TRY_SET(const Workspace workspace, call.house.store.workspace(call.request.param("name")));
+  TRY(check_workspace(call, workspace.name));
+  TRY_SET(const std::vector<Experiment> experiments, call.house.store.experiments(workspace.name));
+  return answer_page(window, experiments.size(),
+                     [&](size_t i) { return wire::experiment_to_json(experiments[i]); });
+}
+
+using enum http::Method;
+constexpr RouteRow kRoutes[] = {
+    {get, "/api/v1/workspaces", Needs::reader, Attempts::own_workspace, list_workspaces,
+     "Lists the workspaces.", "limit cursor"},
+    {post, "/api/v1/workspaces", Needs::admin, Attempts::refused, create_workspace,
+     "Makes a workspace: {\"name\", \"subscriptionId\", \"resourceGroup\"}."},
+    {get, "/api/v1/workspaces/{name}", Needs::reader, Attempts::own_workspace, show_workspace,
+     "Shows a workspace."},
+    {del, "/api/v1/workspaces/{name}", Needs::admin, Attempts::refused, delete_workspace,
+     "Deletes a workspace with its runs; refused while one of them is not over."},
+    {get, "/api/v1/workspaces/{name}/experiments", Needs::reader, Attempts::own_workspace,
+     list_experiments, "Lists the experiments of a workspace.", "limit cursor"},
+};
+
+}  // namespace
+
+std::span<const RouteRow> workspace_routes() { return kRoutes; }
+
+}  // namespace trainyard::api

@@ -1,0 +1,124 @@
+#include "api/run_files.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+namespace trainyard::api {
+namespace {
+
+struct NameForm {
+  std::string_view start;
+  std::string_view before_rank;
+  std::string_view kind;
+  logs::View view;
+};
+constexpr std::string_view kEnd = ".txt";
+constexpr NameForm kForms[] = {
+    {"user_logs/std_log", "_process_", "console", logs::View::both},
+    {"stdout", "-", "view", logs::View::out},
+    {"stderr", "-", "view", logs::View::err},
+    {"azureml-logs/70_driver_log", "_", "alias", logs::View::both},
+};
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kTypes = {{
+    {".json", "application/json"},
+    {".png", "image/png"},
+    {".jpg", "image/jpeg"},
+    {".jpeg", "image/jpeg"},
+    {".txt", "text/plain; charset=utf-8"},
+    {".log", "text/plain; charset=utf-8"},
+    {".csv", "text/plain; charset=utf-8"},
+    {".py", "text/plain; charset=utf-8"},
+    {".md", "text/plain; charset=utf-8"},
+}};
+
+std::string name_of(const NameForm& form, int rank, int ranks) {
+  if (ranks <= 1) return fmt::format("{}{}", form.start, kEnd);
+  return fmt::format("{}{}{}{}", form.start, form.before_rank, rank, kEnd);
+}
+
+uint64_t listed_size(const snapshot::Entry& entry) {
+  return entry.kind == snapshot::EntryKind::symlink ? entry.target.size() : entry.size;
+}
+
+// A tree that is missing is found by `server check`; it must not hide the run's other files.
+void add_tree(House& house, std::string_view id, std::string_view start, std::string_view kind,
+              std::vector<ListedFile>& files) {
+  if (id.empty()) return;
+  const auto tree = house.trees.tree(id);
+  if (!tree) return;
+  for (const snapshot::Entry& entry : (*tree)->entries) {
+    if (entry.kind == snapshot::EntryKind::folder) continue;
+    files.push_back({fmt::format("{}{}", start, entry.path), listed_size(entry), kind});
+  }
+}
+
+}  // namespace
+
+std::vector<ConsoleName> console_names(int rank, int ranks) {
+  std::vector<ConsoleName> names;
+  for (const NameForm& form : kForms) {
+    names.push_back({name_of(form, rank, ranks), form.kind, rank, form.view});
+  }
+  return names;
+}
+
+std::optional<ConsoleName> find_console_name(std::string_view path, int ranks) {
+  for (const NameForm& form : kForms) {
+    if (!path.starts_with(form.start)) continue;
+    int rank = 0;
+    const size_t digits = path.find_last_of("-_") + 1;
+    const std::string_view number = path.substr(digits, path.find('.', digits) - digits);
+    if (ranks > 1) {
+      const Result<int64_t> parsed = parse_int(number, "rank");
+      if (!parsed || *parsed < 0 || *parsed >= ranks) continue;
+      rank = static_cast<int>(*parsed);
+    }
+    ConsoleName name{name_of(form, rank, ranks), form.kind, rank, form.view};
+    if (name.path == path) return name;
+  }
+  return std::nullopt;
+}
+
+std::string lifecycle_text(const Run& run) {
+  std::string text;
+  for (const RunEventRecord& event : run.events) {
+    text += format_time(event.at) + " ";
+    if (event.attempt > 0) text += fmt::format("attempt {} ", event.attempt);
+    text += event.text.empty() ? event.kind : event.kind + ": " + event.text;
+    text += '\n';
+  }
+  return text;
+}
+
+Result<std::vector<ListedFile>> list_files(House& house, const Run& run) {
+  std::vector<ListedFile> files;
+  const int ranks = rank_count(run.spec);
+  for (int rank = 0; rank < ranks && run.life.attempt > 0; ++rank) {
+    for (ConsoleName& name : console_names(rank, ranks)) {
+      TRY_SET(const uint64_t size, house.logs.size(run.id, rank, name.view));
+      files.push_back({std::move(name.path), size, name.kind});
+    }
+  }
+  TRY_SET(const auto logs, house.store.files(run.id));
+  for (const store::Store::RunFile& file : logs) {
+    TRY_SET(const uint64_t size, house.logs.file_size(run.id, file.number));
+    const bool system = file.path.starts_with("system_logs/");
+    files.push_back({file.path, size, system ? "system" : "log"});
+  }
+  files.push_back({std::string(kLifecycle), lifecycle_text(run).size(), "system"});
+  add_tree(house, run.outputs, "outputs/", "output", files);
+  add_tree(house, run.spec.snapshot, "snapshot/", "snapshot", files);
+  return files;
+}
+
+std::string_view content_type(std::string_view path) {
+  for (const auto& [ending, type] : kTypes) {
+    if (path.ends_with(ending)) return type;
+  }
+  return "application/octet-stream";
+}
+
+}  // namespace trainyard::api

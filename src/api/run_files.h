@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/house.h"
+#include "base/text.h"
+#include "model/run.h"
+
+namespace trainyard::api {
+
+// A name under which a rank's console, or a view of it, is read. By the contract the rank is in the
+// name only when there are several.
+struct ConsoleName {
+  std::string path;
+  std::string_view kind;  // console, view, alias
+  int rank = 0;
+  logs::View view = logs::View::both;
+};
+std::vector<ConsoleName> console_names(int rank, int ranks);
+std::optional<ConsoleName> find_console_name(std::string_view path, int ranks);
+
+// What Trainyard itself did, from the run's history.
+inline constexpr std::string_view kLifecycle = "system_logs/lifecycle.txt";
+std::string lifecycle_text(const Run& run);
+
+struct ListedFile {
+  std::string path;
+  uint64_t size = 0;
+  std::string_view kind;
+};
+// All files of a run by their names: consoles, logs, what was put out, the code.
+Result<std::vector<ListedFile>> list_files(House& house, const Run& run);
+
+// By the name's ending; what a browser could run is plain text.
+std::string_view content_type(std::string_view path);
+
+}  // namespace trainyard::api

@@ -1,0 +1,247 @@
+#include "api/serve.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "api/errors.h"
+#include "api/route.h"
+#include "base/process.h"
+#include "base/version.h"
+#include "engine/local.h"
+#include "wire/json.h"
+
+namespace trainyard::api {
+namespace {
+
+Status check_listen(const Listen& listen, bool insecure);
+void empty_folder(const fs::path& folder);
+std::string url_of(const Listen& listen, uint16_t port, const std::string& advertise);
+Facts facts_of(const ServeOptions& options, const Listen& listen, uint16_t port, WallTime now);
+uint16_t kept_port(const Home& home);
+Status keep_port(const Home& home, uint16_t port);
+void keep_memory_small();
+
+}  // namespace
+
+Serving::Serving(const ServeOptions& options) : options_(options) {}
+
+Serving::~Serving() { stop(); }
+
+Result<std::unique_ptr<Serving>> Serving::start(const ServeOptions& options) {
+  TRY_SET(const Listen listen, parse_listen(options.listen));
+  TRY(check_listen(listen, options.insecure));
+  std::unique_ptr<Serving> serving(new Serving(options));
+  TRY(serving->prepare());
+  TRY(serving->open_parts());
+  TRY(serving->start_http(listen));
+  TRY(serving->start_control());
+  return serving;
+}
+
+Status Serving::prepare() {
+  keep_memory_small();
+  stop_fd_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop_fd_) return fail_errno(errno, "make an eventfd");
+  TRY(prepare_home(options_.home));
+  TRY_SET(HomeLock lock, HomeLock::take(options_.home));
+  lock_ = std::make_unique<HomeLock>(std::move(lock));
+  // The clock is needed to open the database, and the database's newest time for the clock.
+  TRY_SET(const WallTime newest, store::Store::newest_time_of(options_.home.database()));
+  clock_ = std::make_unique<MonotoneClock>(newest);
+  TRY(lock_->describe(0, "", clock_->wall()));
+  log_ = open_file_log(*clock_, {.path = options_.home.log()});
+  return {};
+}
+
+Status Serving::open_parts() {
+  const Home& home = options_.home;
+  empty_folder(home.tmp());
+  TRY_SET(store_, store::Store::open(home.database(), *clock_, {.reserve = home.reserve()}));
+  TRY_SET(blobs_, blob::open_folder(home.blobs(), home.tmp()));
+  logs_ = std::make_unique<logs::LogStore>(home);
+  house_ = std::make_unique<House>(House::Parts{.clock = *clock_,
+                                                .log = *log_,
+                                                .home = home,
+                                                .store = *store_,
+                                                .blobs = *blobs_,
+                                                .logs = *logs_});
+  add_routes(router_, *house_);
+  return {};
+}
+
+// Listens before it is open: supervisors and commands that come meanwhile are answered 503 and try
+// again.
+Status Serving::start_http(const Listen& listen) {
+  http::ServerOptions http{
+      .unix_socket = options_.home.socket(), .host = listen.host, .port = listen.port};
+  const bool any = listen.port == 0;
+  if (any) http.port = kept_port(options_.home);
+  const auto on_error = [](int status, const Error& error) {
+    return error_response(status, error);
+  };
+  Result<std::unique_ptr<http::Server>> server =
+      http::Server::start(http, router_, *clock_, *log_, on_error);
+  if (!server && any && http.port != 0) {
+    log_->warn("port taken", {{"port", http.port}, {"error", server.error().message}});
+    http.port = 0;
+    server = http::Server::start(http, router_, *clock_, *log_, on_error);
+  }
+  if (!server) return std::unexpected(std::move(server).error());
+  server_ = *std::move(server);
+  if (any) TRY(keep_port(options_.home, server_->port()));
+  return {};
+}
+
+Status Serving::start_control() {
+  const WallTime now = clock_->wall();
+  TRY_SET(const Listen listen, parse_listen(options_.listen));
+  const Facts facts = facts_of(options_, listen, server_->port(), now);
+  TRY(lock_->describe(server_->port(), facts.url, now));
+  if (options_.make_engine) {
+    TRY_SET(engine_, options_.make_engine(*clock_, *log_));
+  } else {
+    TRY_SET(const fs::path self, self_path());
+    TRY_SET(engine_,
+            engine::make_local({.home = options_.home,
+                                .clock = *clock_,
+                                .log = *log_,
+                                .binary = options_.binary.empty() ? self : options_.binary}));
+  }
+  control_ = control::Control::create({
+      .clock = *clock_,
+      .store = *store_,
+      .engine = *engine_,
+      .log = *log_,
+      .addresses = {.socket = facts.socket, .url = facts.url, .blobs = options_.home.blobs()},
+      .snapshot_check = [this](std::string_view tree) { return house_->trees.check_whole(tree); },
+      .changed = [this](const RunId& run) { house_->run_changed(run); },
+  });
+  TRY(control_->recover());
+  house_->open(*control_, *server_, facts, [this] {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(stop_fd_.get(), &one, sizeof one);
+  });
+  control_thread_ = std::jthread([this](std::stop_token stop) { control_->run(stop); });
+  log_->info("server started", {{"version", kVersion}, {"url", facts.url}, {"pid", facts.pid}});
+  return {};
+}
+
+void Serving::stop() {
+  if (house_) house_->stop_waiting();
+  if (server_) server_->stop();
+  if (control_thread_.joinable()) {
+    control_thread_.request_stop();
+    control_thread_.join();
+    log_->info("server stopped");
+  }
+  control_.reset();
+  engine_.reset();
+  server_.reset();
+  if (lock_) lock_->clear();
+  store_.reset();
+  lock_.reset();
+}
+
+Status serve(const ServeOptions& options) {
+  // Blocked before the first thread is made, so that all inherit it and the signals come here.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  const Fd arrived(::signalfd(-1, &signals, SFD_CLOEXEC));
+  Fd ready(options.ready_fd);
+  if (!arrived) return fail_errno(errno, "make a signalfd");
+
+  Result<std::unique_ptr<Serving>> serving = Serving::start(options);
+  if (ready) {
+    const std::string word =
+        serving ? "ok\n" : wire::dump(wire::error_to_json(serving.error())) + "\n";
+    // Nobody need be there to read it.
+    [[maybe_unused]] const Status told = write_all(ready.get(), word, "ready");
+    ready.reset();
+  }
+  if (!serving) return std::unexpected(std::move(serving).error());
+
+  pollfd waits[] = {{arrived.get(), POLLIN, 0}, {(*serving)->stop_fd(), POLLIN, 0}};
+  while (::poll(waits, std::size(waits), -1) < 0 && errno == EINTR) {
+  }
+  (*serving)->stop();
+  return {};
+}
+
+namespace {
+
+Status check_listen(const Listen& listen, bool insecure) {
+  if (listen.loopback() || insecure) return {};
+  return fail(ErrorKind::denied,
+              "listening on " + listen.host + " would send tokens over the network unencrypted",
+              "TLS comes with a later version. Until then listen on 127.0.0.1 behind a tunnel or a "
+              "TLS proxy, or say --insecure.");
+}
+
+// Half-written blobs of a server that was killed.
+void empty_folder(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    [[maybe_unused]] const Status removed = remove_tree(at->path());
+  }
+}
+
+std::string url_of(const Listen& listen, uint16_t port, const std::string& advertise) {
+  if (!advertise.empty()) return advertise;
+  const bool everywhere = listen.host == "0.0.0.0" || listen.host == "::";
+  return "http://" + (everywhere ? host_name() : listen.url_host()) + ":" + std::to_string(port);
+}
+
+// The host in "http://host:port/…".
+std::string host_of_url(std::string_view url) {
+  const size_t scheme = url.find("://");
+  if (scheme != std::string_view::npos) url.remove_prefix(scheme + 3);
+  url = url.substr(0, url.find('/'));
+  if (url.starts_with('[')) return std::string(url.substr(0, url.find(']') + 1));
+  return std::string(url.substr(0, url.find(':')));
+}
+
+Facts facts_of(const ServeOptions& options, const Listen& listen, uint16_t port, WallTime now) {
+  Facts facts;
+  facts.url = url_of(listen, port, options.advertise);
+  facts.socket = options.home.socket();
+  facts.host = host_name();
+  facts.pid = ::getpid();
+  facts.started = now;
+  facts.check_host = listen.loopback();
+  facts.hosts.push_back(listen.url_host());
+  if (!options.advertise.empty()) facts.hosts.push_back(host_of_url(options.advertise));
+  return facts;
+}
+
+uint16_t kept_port(const Home& home) {
+  const Result<wire::Json> json = wire::parse(read_file(home.server_file()).value_or("{}"));
+  const int64_t port = json ? wire::int_member(*json, "port").value_or(0) : 0;
+  return port > 0 && port <= UINT16_MAX ? static_cast<uint16_t>(port) : uint16_t{0};
+}
+
+Status keep_port(const Home& home, uint16_t port) {
+  if (kept_port(home) == port) return {};
+  return write_file(home.server_file(), wire::dump({{"port", port}}) + "\n", 0600);
+}
+
+// An idle server is to be small. Each thread would get an arena of its own, and large buffers would
+// stay with us after they were freed.
+void keep_memory_small() {
+  ::mallopt(M_ARENA_MAX, 2);
+  ::mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+  ::mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+}
+
+}  // namespace
+}  // namespace trainyard::api

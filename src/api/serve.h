@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "api/house.h"
+#include "api/listen.h"
+#include "api/lock.h"
+#include "base/home.h"
+#include "engine/engine.h"
+#include "http/router.h"
+
+namespace trainyard::api {
+
+struct ServeOptions {
+  Home home;
+  std::string listen = "127.0.0.1:0";  // Port 0: the one of the last time, else any.
+  bool insecure = false;               // Listen beyond loopback without TLS.
+  std::string advertise;               // The URL others see, where it is not the one we listen on.
+  int ready_fd = -1;                   // Gets "ok\n", or an error as a line of JSON; then closed.
+  fs::path binary;                     // What supervisors are started from; empty: ourselves.
+  // Another engine, for tests; empty: the local one.
+  std::function<Result<std::unique_ptr<engine::Engine>>(Clock&, Log&)> make_engine;
+};
+
+// A server at work: its home locked, its parts alive. Its end leaves runs running.
+class Serving {
+ public:
+  static Result<std::unique_ptr<Serving>> start(const ServeOptions& options);
+  ~Serving();
+
+  const Facts& facts() const { return house_->facts; }
+  // Readable once somebody asked for the end over the API.
+  int stop_fd() const { return stop_fd_.get(); }
+  // Takes no more requests, answers those under way; then all threads end and the lock is free.
+  void stop();
+
+ private:
+  explicit Serving(const ServeOptions& options);
+  Status prepare();
+  Status open_parts();
+  Status start_http(const Listen& listen);
+  Status start_control();
+
+  const ServeOptions options_;
+  Fd stop_fd_;
+  std::unique_ptr<HomeLock> lock_;
+  std::unique_ptr<Clock> clock_;
+  std::unique_ptr<Log> log_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<blob::Store> blobs_;
+  std::unique_ptr<logs::LogStore> logs_;
+  std::unique_ptr<House> house_;
+  http::Router router_;
+  std::unique_ptr<http::Server> server_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<control::Control> control_;
+  std::jthread control_thread_;
+};
+
+// Serves until SIGTERM, SIGINT, SIGHUP or POST server/stop. An error means that it never began.
+Status serve(const ServeOptions& options);
+
+}  // namespace trainyard::api
