@@ -49,11 +49,10 @@ http::Address Context::server() const { return server_address(assignment); }
 http::Address server_address(const Assignment& assignment) {
   http::Address address;
   if (Result<http::Address> url = http::Address::parse_url(assignment.server_url)) address = *url;
-  // The socket where there is one; a supervisor elsewhere has only the address.
-  if (!assignment.server_socket.empty() && access(assignment.server_socket.c_str(), F_OK) == 0) {
-    address.unix_socket = assignment.server_socket;
-  }
-  if (address.host.empty()) address.unix_socket = assignment.server_socket;
+  // The socket where the server's home is on this machine; the server itself may be away just now.
+  const fs::path socket = assignment.server_socket;
+  const bool here = !socket.empty() && access(socket.parent_path().c_str(), X_OK) == 0;
+  if (here || address.host.empty()) address.unix_socket = socket;
   return address;
 }
 

@@ -113,6 +113,7 @@ void take_over(Context& context, const History& history) {
 
 Result<Fd> block_signals() {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // A limit on files is as a full disk: an error, not a death.
   sigset_t wanted;
   sigemptyset(&wanted);
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) sigaddset(&wanted, number);

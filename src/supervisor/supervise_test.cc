@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -358,20 +359,54 @@ TEST_CASE("a second supervisor in a folder leaves the first alone") {
   CHECK(yard.server.end().cause == EndCause::canceled);
 }
 
-TEST_CASE("a full disk under the supervisor stops the run, and its end is still told") {
+TEST_CASE("a limit on the size of files stops the run, and its end is still told") {
   Yard yard;
-  // No file may grow beyond this: the spool's write fails as on a full disk, only with EFBIG.
   yard.shell("yes | head -c 3000000; sleep 1000");
   yard.server.start();
-  const rlimit small{1 << 20, RLIM_INFINITY};
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
-  signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1 << 20, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   yard.launch();
   setrlimit(RLIMIT_FSIZE, &before);
-  signal(SIGXFSZ, SIG_DFL);
   CHECK(yard.wait() == kExitDone);
   CHECK(yard.server.end().cause == EndCause::no_space);
   CHECK(yard.server.console().size() == 1 << 20);
+}
+
+TEST_CASE("a full disk stops the run, and its end is still told") {
+  struct SmallDisk {
+    fs::path path;
+    bool mounted = false;
+    explicit SmallDisk(const fs::path& where) : path(where) {
+      REQUIRE(make_dirs(path));
+      mounted = mount("tmpfs", path.c_str(), "tmpfs", 0, "size=1m") == 0;
+    }
+    ~SmallDisk() {
+      if (mounted) umount2(path.c_str(), MNT_DETACH);
+    }
+  };
+  Yard yard;
+  SmallDisk disk(yard.dir.path() / "small");
+  if (!disk.mounted) return;  // Only root may.
+  yard.folder = disk.path / "brisk-otter-test.1";
+  SUBCASE("filled by the console while the server is away") {
+    yard.shell("yes | head -c 3000000; sleep 1000");
+    yard.launch();
+    REQUIRE(eventually([&] {
+      const Result<std::string> text = read_file(yard.folder / "journal");
+      return text && text->find("\"dead\"") != std::string::npos;
+    }));
+    yard.server.start();
+  }
+  SUBCASE("filled by the code") {
+    yard.code("large", std::string(3 << 20, 'x'));
+    yard.assignment.blobs = yard.server.blobs;
+    yard.shell("true");
+    yard.server.start();
+    yard.launch();
+  }
+  CHECK(yard.wait() == kExitDone);
+  CHECK(yard.server.end().cause == EndCause::no_space);
+  CHECK(yard.server.end().error.find("no space left on device: ") == 0);
 }
