@@ -1,116 +1,12 @@
 #include "control/control.h"
 
-#include <doctest/doctest.h>
-
 #include <atomic>
-#include <set>
 #include <thread>
 
-#include "base/fake_clock.h"
-#include "engine/fake.h"
-#include "store/history.h"
+#include "control/yard.h"
 
 using namespace trainyard;
-using control::Control;
-using engine::FakeEngine;
-using engine::Placement;
-
-namespace {
-
-constexpr int64_t kGb = int64_t{1} << 30;
-
-// A machine of two CPUs, and what happens on it as the test says.
-struct Yard {
-  TempDir dir;
-  FakeClock clock;
-  NullLog log;
-  FakeEngine engine{{.cpus = 2, .memory_bytes = 16 * kGb}};
-  std::unique_ptr<store::Store> store;
-  std::unique_ptr<Control> control;
-  std::multiset<std::string> changed;
-  int snapshot_checks = 0;
-
-  Yard() { start(); }
-
-  void start() {
-    auto opened = store::Store::open(dir.path() / "trainyard.db", clock);
-    REQUIRE(opened);
-    store = *std::move(opened);
-    control = Control::create(
-        {.clock = clock,
-         .store = *store,
-         .engine = engine,
-         .log = log,
-         .addresses = {"/socket", "http://here", "/blobs"},
-         .snapshot_check = [this](std::string_view tree) -> Result<control::SnapshotSize> {
-           ++snapshot_checks;
-           if (tree == "missing") {
-             return fail(ErrorKind::not_found, "snapshot missing");
-           }
-           return control::SnapshotSize{3, 41};
-         },
-         .changed = [this](const RunId& id) { changed.insert(id.value); }});
-    REQUIRE(control->recover());
-  }
-  void restart() {
-    control.reset();
-    store.reset();
-    start();
-  }
-
-  static RunSpec spec(int cpus = 1) {
-    RunSpec spec = store::plain_spec();
-    spec.resources.cpus = cpus;
-    return spec;
-  }
-  Run submit(const std::string& id, RunSpec of = spec()) {
-    auto submitted = control->submit({RunId{id}, of, "ada"});
-    REQUIRE_MESSAGE(submitted, (submitted ? "" : submitted.error().message));
-    return submitted->run;
-  }
-  Run run(const std::string& id) {
-    auto found = control->run(RunId{id});
-    REQUIRE(found);
-    return *found;
-  }
-  RunStatus status(const std::string& id) { return run(id).life.status; }
-  Result<Orders> report(const std::string& id, int attempt, std::vector<Report> reports) {
-    return control->report({RunId{id}, attempt}, reports);
-  }
-};
-
-Report phase(int64_t seq, ReportKind kind) { return {.seq = seq, .kind = kind}; }
-
-Report ended(int64_t seq, EndCause cause = EndCause::exited, int exit_code = 0) {
-  Report report{.seq = seq, .kind = ReportKind::ended};
-  report.end.cause = cause;
-  report.end.exit_code = exit_code;
-  report.end.ranks_started = true;
-  report.end.cpu_seconds = 2.5;
-  report.end.error = exit_code == 0 ? "" : "rank 0 exited with code 3";
-  return report;
-}
-
-std::vector<Report> whole_life(int exit_code = 0) {
-  return {phase(1, ReportKind::preparing), phase(2, ReportKind::starting),
-          phase(3, ReportKind::running), phase(4, ReportKind::finalizing),
-          ended(5, EndCause::exited, exit_code)};
-}
-
-std::vector<std::string> kinds(const Run& run) {
-  std::vector<std::string> kinds;
-  for (const RunEventRecord& event : run.events) kinds.push_back(event.kind);
-  return kinds;
-}
-
-ErrorKind kind_of(const auto& result) {
-  REQUIRE(!result);
-  return result.error().kind;
-}
-
-using Words = std::vector<std::string>;
-
-}  // namespace
+using namespace trainyard::control;
 
 TEST_CASE("a run goes from submit to its end, and every step is an event") {
   Yard yard;
@@ -248,123 +144,6 @@ TEST_CASE("memory is given out too") {
   CHECK(yard.run("run-2").reason == "waits for 10 GB of memory: 6.0 GB free of 16 GB; position 1");
 }
 
-TEST_CASE("reports that come twice, late or out of order count once and in order") {
-  Yard yard;
-  yard.submit("run-1");
-  yard.control->tick();
-  // 3 before 2: only what follows without a gap is taken.
-  auto orders = yard.report("run-1", 1, {phase(3, ReportKind::running)});
-  REQUIRE(orders);
-  CHECK(orders->seq_acknowledged == 0);
-  orders =
-      yard.report("run-1", 1, {phase(2, ReportKind::starting), phase(1, ReportKind::preparing)});
-  CHECK(orders->seq_acknowledged == 2);
-  orders =
-      yard.report("run-1", 1, {phase(1, ReportKind::preparing), phase(2, ReportKind::starting)});
-  CHECK(orders->seq_acknowledged == 2);
-  orders = yard.report("run-1", 1, {phase(3, ReportKind::running)});
-  CHECK(orders->seq_acknowledged == 3);
-  CHECK(yard.run("run-1").events.size() == 6);
-}
-
-TEST_CASE("a sample changes the attempt and neither history nor version") {
-  Yard yard;
-  yard.submit("run-1");
-  yard.control->tick();
-  const int64_t version = yard.run("run-1").version;
-  Report sample{.seq = 1, .kind = ReportKind::sample};
-  sample.cpu_seconds = 7;
-  sample.memory_bytes = 100;
-  sample.memory_peak_bytes = 200;
-  REQUIRE(yard.report("run-1", 1, {sample}));
-  sample.seq = 2;
-  sample.cpu_seconds = 6;  // It cannot have used less.
-  REQUIRE(yard.report("run-1", 1, {sample}));
-  const Run run = yard.run("run-1");
-  CHECK(run.version == version);
-  CHECK(run.events.size() == 3);
-  CHECK(run.attempts[0].cpu_seconds == 7);
-  CHECK(run.attempts[0].memory_peak_bytes == 200);
-}
-
-TEST_CASE("an event's time is the report's, never before the event before it") {
-  Yard yard;
-  yard.submit("run-1");
-  yard.clock.advance(seconds(10));
-  yard.control->tick();
-  const WallTime placed = yard.clock.wall();
-  yard.clock.advance(seconds(10));
-  Report early = phase(1, ReportKind::preparing);
-  early.age_us = microseconds(seconds(4)).count();
-  Report impossible = phase(2, ReportKind::starting);
-  impossible.age_us = microseconds(std::chrono::hours(9)).count();
-  REQUIRE(yard.report("run-1", 1, {early, impossible}));
-  const Run run = yard.run("run-1");
-  CHECK(run.events[3].at == placed + seconds(6));
-  CHECK(run.events[4].at == placed + seconds(6));
-}
-
-TEST_CASE("a stale attempt is fenced off, and so is one of a run that is over") {
-  Yard yard;
-  yard.submit("run-1");
-  yard.control->tick();
-  yard.engine.end({RunId{"run-1"}, 1}, "killed by signal 9");
-  yard.control->tick();
-  CHECK(yard.run("run-1").life.attempt == 2);
-  CHECK(kind_of(yard.report("run-1", 1, whole_life())) == ErrorKind::conflict);
-  CHECK(kind_of(yard.control->orders({RunId{"run-1"}, 1})) == ErrorKind::conflict);
-  CHECK(kind_of(yard.control->orders({RunId{"run-1"}, 3})) == ErrorKind::conflict);
-  REQUIRE(yard.report("run-1", 2, whole_life()));
-  CHECK(kind_of(yard.report("run-1", 2, whole_life())) == ErrorKind::conflict);
-  CHECK(kind_of(yard.report("run-1", 2, {})) == ErrorKind::conflict);
-  CHECK(kind_of(yard.report("none", 1, {})) == ErrorKind::not_found);
-}
-
-TEST_CASE("a supervisor lost before user code ran is replaced, three times; after, the run fails") {
-  Yard yard;
-  yard.submit("early");
-  for (int attempt = 1; attempt <= kLostEarlyMax; ++attempt) {
-    yard.control->tick();
-    REQUIRE(yard.report("early", attempt, {phase(1, ReportKind::preparing)}));
-    yard.engine.end({RunId{"early"}, attempt}, "killed by signal 9");
-  }
-  yard.control->tick();
-  const Run early = yard.run("early");
-  CHECK(early.life.status == RunStatus::failed);
-  CHECK(early.reason == "its supervisor is gone: killed by signal 9");
-  CHECK(early.attempts.size() == kLostEarlyMax);
-
-  yard.submit("late");
-  yard.control->tick();
-  REQUIRE(
-      yard.report("late", 1, {phase(1, ReportKind::preparing), phase(2, ReportKind::starting)}));
-  yard.engine.end({RunId{"late"}, 1}, "killed by signal 9");
-  yard.control->tick();
-  CHECK(yard.status("late") == RunStatus::failed);
-  CHECK(yard.run("late").life.attempt == 1);
-  CHECK(yard.control->load().cpus_used == 0);
-}
-
-TEST_CASE("a place that fails is tried again after a pause, and not for ever") {
-  Yard yard;
-  for (int i = 0; i < kLostEarlyMax; ++i) {
-    yard.engine.fail_next_place(FakeEngine::Fault::refused);
-  }
-  yard.submit("run-1");
-  const SteadyTime next = yard.control->tick();
-  CHECK(yard.status("run-1") == RunStatus::queued);
-  CHECK(next == yard.clock.steady() + seconds(1));
-  yard.control->tick();
-  CHECK(yard.run("run-1").life.attempt == 1);
-  for (int i = 0; i < 2; ++i) {
-    yard.clock.advance(seconds(1));
-    yard.control->tick();
-  }
-  const Run run = yard.run("run-1");
-  CHECK(run.life.status == RunStatus::failed);
-  CHECK(run.reason.find("no process is to be had") != std::string::npos);
-}
-
 TEST_CASE("cancel ends a waiting run at once and orders a live one to stop") {
   Yard yard;
   yard.submit("live", Yard::spec(2));
@@ -389,110 +168,6 @@ TEST_CASE("cancel ends a waiting run at once and orders a live one to stop") {
   CHECK(kind_of(yard.control->cancel(RunId{"none"}, "ada")) == ErrorKind::not_found);
 }
 
-TEST_CASE("a silent supervisor that is gone is lost after its lease") {
-  Yard yard;
-  yard.submit("run-1");
-  yard.control->tick();
-  REQUIRE(
-      yard.report("run-1", 1, {phase(1, ReportKind::preparing), phase(2, ReportKind::running)}));
-  yard.engine.end({RunId{"run-1"}, 1}, "", FakeEngine::Tell::no);
-  yard.clock.advance(seconds(30));
-  yard.control->tick();
-  yard.clock.advance(seconds(29));
-  yard.control->tick();
-  CHECK(yard.status("run-1") == RunStatus::running);
-  yard.clock.advance(seconds(1));
-  yard.control->tick();
-  CHECK(yard.status("run-1") == RunStatus::failed);
-  CHECK(yard.run("run-1").reason == "its supervisor is gone: it was not heard of for 60 s");
-}
-
-TEST_CASE("a silent supervisor that lives is given ten minutes, then killed") {
-  Yard yard;
-  yard.submit("run-1");
-  yard.control->tick();
-  REQUIRE(
-      yard.report("run-1", 1, {phase(1, ReportKind::preparing), phase(2, ReportKind::running)}));
-  const SteadyTime heard = yard.clock.steady();
-  SteadyTime next = yard.control->tick();
-  while (yard.status("run-1") == RunStatus::running) {
-    REQUIRE(next < heard + seconds(700));
-    yard.clock.advance(next - yard.clock.steady());
-    next = yard.control->tick();
-  }
-  CHECK(yard.clock.steady() - heard == seconds(600));
-  CHECK(yard.engine.live().empty());
-  CHECK(yard.run("run-1").reason == "its supervisor was not heard of for 600 s and was killed");
-}
-
-TEST_CASE("a laptop that slept for an hour kills nobody") {
-  Yard yard;
-  yard.submit("run-1");
-  yard.control->tick();
-  REQUIRE(
-      yard.report("run-1", 1, {phase(1, ReportKind::preparing), phase(2, ReportKind::running)}));
-  yard.clock.advance(std::chrono::hours(1));
-  yard.control->tick();
-  CHECK(yard.status("run-1") == RunStatus::running);
-  REQUIRE(yard.report("run-1", 1, {}));
-}
-
-TEST_CASE("after a restart every run is taken up, and what was never placed is placed") {
-  Yard yard;
-  yard.submit("live");
-  yard.engine.fail_next_place(FakeEngine::Fault::dropped);
-  yard.control->tick();
-  // The first place was dropped: claimed, and the server died before it was placed.
-  CHECK(yard.engine.live().empty());
-  yard.submit("placed");
-  yard.control->tick();
-  REQUIRE(yard.report("placed", 1, {phase(1, ReportKind::preparing)}));
-  yard.submit("waiting");
-  yard.restart();
-  CHECK(yard.engine.live().size() == 2);
-  CHECK(yard.control->load().cpus_used == 2);
-  CHECK(yard.control->load().queued == 1);
-  yard.control->tick();
-  CHECK(yard.status("waiting") == RunStatus::queued);
-  const auto assignment = yard.engine.assignment({RunId{"live"}, 1});
-  REQUIRE(assignment);
-  CHECK(yard.store->identify(assignment->token));
-  REQUIRE(yard.report("live", 1, whole_life()));
-  REQUIRE(yard.report("placed", 1, {phase(2, ReportKind::starting)}));
-  yard.control->tick();
-  CHECK(yard.status("waiting") == RunStatus::provisioning);
-}
-
-TEST_CASE("a supervisor that died with the server is lost at the restart") {
-  Yard yard;
-  yard.submit("run-1");
-  yard.control->tick();
-  REQUIRE(
-      yard.report("run-1", 1, {phase(1, ReportKind::preparing), phase(2, ReportKind::running)}));
-  yard.engine.end({RunId{"run-1"}, 1}, "", FakeEngine::Tell::no);
-  yard.restart();
-  CHECK(yard.status("run-1") == RunStatus::failed);
-}
-
-TEST_CASE("an ended attempt's node is cleared once its supervisor has ended, over a restart too") {
-  Yard yard;
-  const AttemptId one{RunId{"run-1"}, 1};
-  yard.submit("run-1");
-  yard.control->tick();
-  REQUIRE(yard.report("run-1", 1, whole_life()));
-  yard.control->tick();
-  CHECK(yard.engine.unreleased().size() == 1);
-  yard.restart();
-  yard.control->tick();
-  CHECK(yard.engine.unreleased().size() == 1);
-  yard.engine.end(one, "exit 0");
-  yard.control->tick();
-  CHECK(yard.engine.unreleased().empty());
-  yard.restart();
-  yard.control->tick();
-  CHECK(yard.status("run-1") == RunStatus::completed);
-}
-
 TEST_CASE("the loop places what is submitted and goes on when an attempt ends") {
   Yard yard;
   std::atomic<int> placed = 0;
@@ -510,4 +185,26 @@ TEST_CASE("the loop places what is submitted and goes on when an attempt ends") 
   REQUIRE(yard.report("run-1", 1, whole_life()));
   wait_for(2);
   CHECK(yard.engine.assignment({RunId{"run-2"}, 1}));
+}
+
+TEST_CASE("on a full disk new runs are refused and those under way go on") {
+  Yard yard;
+  yard.submit("live", Yard::spec(2));
+  yard.submit("waiting");
+  yard.control->tick();
+  // A folder that is not there: the reserve cannot be kept.
+  yard.reserve = yard.dir.path() / "later" / "reserve";
+  yard.restart();
+  CHECK(kind_of(yard.control->submit({RunId{"new"}, Yard::spec(), "ada"})) == ErrorKind::no_space);
+  CHECK(!yard.control->submit({RunId{"waiting"}, Yard::spec(), "ada"})->created);
+  REQUIRE(yard.report("live", 1, whole_life()));
+  CHECK(yard.status("live") == RunStatus::completed);
+  const SteadyTime next = yard.control->tick();
+  CHECK(next <= yard.clock.steady() + seconds(1));
+  CHECK(yard.run("waiting").reason == "waits for space: the disk of the home is full; position 1");
+  REQUIRE(make_dirs(yard.dir.path() / "later"));
+  yard.clock.advance(seconds(1));
+  yard.control->tick();
+  CHECK(yard.status("waiting") == RunStatus::provisioning);
+  CHECK(yard.control->submit({RunId{"new"}, Yard::spec(), "ada"}));
 }

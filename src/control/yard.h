@@ -1,0 +1,115 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fake_clock.h"
+#include "control/control.h"
+#include "engine/fake.h"
+#include "store/history.h"
+
+// For this room's tests: a server without a network, on a machine without processes.
+namespace trainyard::control {
+
+using engine::FakeEngine;
+
+inline constexpr int64_t kGb = int64_t{1} << 30;
+
+// A machine of two CPUs, and what happens on it as the test says.
+struct Yard {
+  TempDir dir;
+  FakeClock clock;
+  NullLog log;
+  FakeEngine engine{{.cpus = 2, .memory_bytes = 16 * kGb}};
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<Control> control;
+  std::multiset<std::string> changed;
+  int snapshot_checks = 0;
+
+  fs::path reserve;  // None unless a test sets one.
+
+  Yard() { start(); }
+
+  void start() {
+    auto opened = store::Store::open(dir.path() / "trainyard.db", clock, {.reserve = reserve});
+    REQUIRE(opened);
+    store = *std::move(opened);
+    control = Control::create(
+        {.clock = clock,
+         .store = *store,
+         .engine = engine,
+         .log = log,
+         .addresses = {"/socket", "http://here", "/blobs"},
+         .snapshot_check = [this](std::string_view tree) -> Result<control::SnapshotSize> {
+           ++snapshot_checks;
+           if (tree == "missing") {
+             return fail(ErrorKind::not_found, "snapshot missing");
+           }
+           return control::SnapshotSize{3, 41};
+         },
+         .changed = [this](const RunId& id) { changed.insert(id.value); }});
+    REQUIRE(control->recover());
+  }
+  void restart() {
+    control.reset();
+    store.reset();
+    start();
+  }
+
+  static RunSpec spec(int cpus = 1) {
+    RunSpec spec = store::plain_spec();
+    spec.resources.cpus = cpus;
+    return spec;
+  }
+  Run submit(const std::string& id, RunSpec of = spec()) {
+    auto submitted = control->submit({RunId{id}, of, "ada"});
+    REQUIRE_MESSAGE(submitted, (submitted ? "" : submitted.error().message));
+    return submitted->run;
+  }
+  Run run(const std::string& id) {
+    auto found = control->run(RunId{id});
+    REQUIRE(found);
+    return *found;
+  }
+  RunStatus status(const std::string& id) { return run(id).life.status; }
+  Result<Orders> report(const std::string& id, int attempt, std::vector<Report> reports) {
+    return control->report({RunId{id}, attempt}, reports);
+  }
+};
+
+inline Report phase(int64_t seq, ReportKind kind) { return {.seq = seq, .kind = kind}; }
+
+inline Report ended(int64_t seq, EndCause cause = EndCause::exited, int exit_code = 0) {
+  Report report{.seq = seq, .kind = ReportKind::ended};
+  report.end.cause = cause;
+  report.end.exit_code = exit_code;
+  report.end.ranks_started = true;
+  report.end.cpu_seconds = 2.5;
+  report.end.error = exit_code == 0 ? "" : "rank 0 exited with code 3";
+  return report;
+}
+
+inline std::vector<Report> whole_life(int exit_code = 0) {
+  return {phase(1, ReportKind::preparing), phase(2, ReportKind::starting),
+          phase(3, ReportKind::running), phase(4, ReportKind::finalizing),
+          ended(5, EndCause::exited, exit_code)};
+}
+
+inline std::vector<std::string> kinds(const Run& run) {
+  std::vector<std::string> kinds;
+  for (const RunEventRecord& event : run.events) kinds.push_back(event.kind);
+  return kinds;
+}
+
+inline ErrorKind kind_of(const auto& result) {
+  REQUIRE(!result);
+  return result.error().kind;
+}
+
+using Words = std::vector<std::string>;
+
+}  // namespace trainyard::control

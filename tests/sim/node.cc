@@ -1,0 +1,102 @@
+#include "node.h"
+
+namespace trainyard::sim {
+namespace {
+
+using std::chrono::minutes;
+
+constexpr int kLongPercent = 15;  // Longer than any lease.
+constexpr int kPrepareFailsPercent = 5;
+constexpr int kScriptFailsPercent = 20;
+
+}  // namespace
+
+Node::Node(const Assignment& assignment, Random& random, SteadyTime now)
+    : id_(assignment.id()), resources_(assignment.spec.resources) {
+  samples_left_ = static_cast<int>(random.between(0, 4));
+  if (random.percent(kLongPercent)) pace_ = minutes(5);
+  next_step_ = now + random.pause(milliseconds(1), milliseconds(500));
+  next_send_ = next_step_;
+}
+
+std::optional<SteadyTime> Node::next_step() const {
+  if (!alive_ || ended_) return std::nullopt;
+  return next_step_;
+}
+
+void Node::step(Random& random, SteadyTime now) {
+  next_step_ = now + random.pause(milliseconds(1), pace_);
+  switch (stage_) {
+    case Stage::placed:
+      stage_ = Stage::preparing;
+      write({.kind = ReportKind::preparing}, now);
+      return;
+    case Stage::preparing:
+      if (cancel_) return write_end(EndCause::canceled, 1, now);
+      if (random.percent(kPrepareFailsPercent)) {
+        return write_end(EndCause::prepare_failed, 127, now);
+      }
+      stage_ = Stage::starting;
+      ranks_ = ranks_ever_ = true;
+      write({.kind = ReportKind::starting}, now);
+      return;
+    case Stage::starting:
+      stage_ = Stage::running;
+      write({.kind = ReportKind::running, .node = "node"}, now);
+      return;
+    case Stage::running:
+      cpu_seconds_ += static_cast<double>(random.between(1, 1000)) / 8;
+      if (samples_left_-- > 0 && !cancel_) {
+        Report sample{.kind = ReportKind::sample};
+        sample.cpu_seconds = cpu_seconds_;
+        return write(sample, now);
+      }
+      stage_ = Stage::finalizing;
+      ranks_ = false;
+      write({.kind = ReportKind::finalizing}, now);
+      return;
+    case Stage::finalizing:
+      if (cancel_ && random.percent(90)) return write_end(EndCause::canceled, 1, now);
+      return write_end(EndCause::exited, random.percent(kScriptFailsPercent) ? 3 : 0, now);
+    case Stage::ended:
+      return;
+  }
+}
+
+void Node::take(const Orders& orders) {
+  acknowledged_ = std::max(acknowledged_, orders.seq_acknowledged);
+  cancel_ = cancel_ || orders.cancel;
+}
+
+void Node::die() {
+  alive_ = false;
+  ranks_ = false;
+}
+
+void Node::revive(SteadyTime now) {
+  alive_ = true;
+  mute_until_ = now;
+  next_send_ = now;
+  if (!ended_) write_end(EndCause::lost, 1, now);
+}
+
+void Node::write(Report report, SteadyTime now) {
+  report.seq = static_cast<int64_t>(journal_.size()) + 1;
+  journal_.push_back({std::move(report), now});
+  next_send_ = now;
+}
+
+void Node::write_end(EndCause cause, int exit_code, SteadyTime now) {
+  stage_ = Stage::ended;
+  ranks_ = false;
+  Report report{.kind = ReportKind::ended};
+  report.end.cause = cause;
+  report.end.exit_code = exit_code;
+  report.end.ranks_started = ranks_ever_;
+  report.end.cpu_seconds = cpu_seconds_;
+  report.end.error = exit_code == 0 ? "" : std::string(to_string(cause));
+  ended_ = report.end;
+  write(std::move(report), now);
+}
+
+}  // namespace trainyard::sim

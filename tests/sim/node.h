@@ -1,0 +1,76 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "model/assignment.h"
+#include "model/report.h"
+#include "random.h"
+
+namespace trainyard::sim {
+
+// A supervisor on its node, as far as the server can tell: it goes through its phases, journals
+// each, sends what is not acknowledged, and obeys. Its journal outlives it.
+class Node {
+ public:
+  Node(const Assignment& assignment, Random& random, SteadyTime now);
+
+  struct Entry {
+    Report report;
+    SteadyTime happened{};
+  };
+
+  const AttemptId& id() const { return id_; }
+  const Resources& resources() const { return resources_; }
+  bool alive() const { return alive_; }
+  bool ranks() const { return ranks_; }  // Processes of the user are there.
+  bool ranks_ever() const { return ranks_ever_; }
+  bool ended() const { return ended_.has_value(); }
+  const std::optional<AttemptEnd>& end() const { return ended_; }
+  double cpu_seconds() const { return cpu_seconds_; }
+  int64_t acknowledged() const { return acknowledged_; }
+  const std::vector<Entry>& journal() const { return journal_; }
+  bool all_acknowledged() const { return acknowledged_ == static_cast<int64_t>(journal_.size()); }
+
+  // When it next does something by itself.
+  std::optional<SteadyTime> next_step() const;
+  SteadyTime next_send() const { return next_send_; }
+  bool mute(SteadyTime now) const { return now < mute_until_; }
+
+  void step(Random& random, SteadyTime now);
+  void sent(SteadyTime now) { next_send_ = now + kHeartbeat; }
+  void take(const Orders& orders);
+  void fall_silent(SteadyTime until) { mute_until_ = until; }
+  // With all its processes: they live in its PID namespace.
+  void die();
+  // A new supervisor on the old journal: it only brings to an end what was.
+  void revive(SteadyTime now);
+
+ private:
+  static constexpr seconds kHeartbeat{10};
+
+  enum class Stage { placed, preparing, starting, running, finalizing, ended };
+
+  void write(Report report, SteadyTime now);
+  void write_end(EndCause cause, int exit_code, SteadyTime now);
+
+  AttemptId id_;
+  Resources resources_;
+  std::vector<Entry> journal_;
+  int64_t acknowledged_ = 0;
+  Stage stage_ = Stage::placed;
+  bool alive_ = true;
+  bool ranks_ = false;
+  bool ranks_ever_ = false;
+  bool cancel_ = false;
+  std::optional<AttemptEnd> ended_;
+  double cpu_seconds_ = 0;
+  int samples_left_ = 0;
+  milliseconds pace_{8000};  // A phase takes up to this.
+  SteadyTime next_step_{};
+  SteadyTime next_send_{};
+  SteadyTime mute_until_{};
+};
+
+}  // namespace trainyard::sim

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fake_clock.h"
+#include "base/log.h"
+#include "control/control.h"
+#include "engine/fake.h"
+#include "node.h"
+#include "random.h"
+#include "rules.h"
+#include "store/store.h"
+
+namespace trainyard::sim {
+
+// A server, a machine, its supervisors and the network between them, for some hours of simulated
+// time in which everything that can go wrong does: a seed tells what and when.
+class World {
+ public:
+  explicit World(uint64_t seed);
+  ~World();
+
+  // Until every run is over. The broken rule, or empty.
+  std::string live();
+
+  struct Tally {
+    int runs = 0;
+    int steps = 0;
+    int restarts = 0;
+    int lost = 0;
+    int reports = 0;
+    int fenced = 0;
+    std::map<RunStatus, int> ends;
+  };
+  const Tally& tally() const { return tally_; }
+
+ private:
+  struct Message {
+    AttemptId attempt;
+    std::vector<Report> reports;
+    SteadyTime due{};
+  };
+  struct Planned {
+    RunId id;
+    RunSpec spec;
+    SteadyTime due{};
+  };
+
+  // ---- the server ----
+  void start_server();
+  void stop_server(microseconds downtime);
+  void tick();
+  void submit(const Planned& planned);
+  void check_changed();
+  void check_all();
+
+  // ---- supervisors and the network ----
+  void send(Node& node);
+  void post(const AttemptId& attempt, std::vector<Report> reports);
+  void deliver(const Message& message);
+  void answer(const AttemptId& attempt, const Result<Orders>& orders);
+  void end_node(Node& node, const std::string& why);
+
+  // ---- chance ----
+  void plan_runs();
+  void fault();
+  void kill_one();
+  void cancel_one();
+  void submit_again();
+  Node* any_node();
+
+  SteadyTime next_moment() const;
+  void step();
+  bool all_over() const;
+  void settle_down();
+  void say(const std::string& what) const;
+
+  const bool trace_;
+  Random random_;
+  FakeClock clock_;
+  NullLog log_;
+  TempDir dir_;
+  engine::FakeEngine engine_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<control::Control> control_;  // None while the server is down.
+  SteadyTime server_back_{};
+  SteadyTime next_tick_{};
+
+  std::map<AttemptId, Node> nodes_;
+  std::vector<Message> network_;
+  std::deque<Message> old_messages_;
+  std::vector<Planned> planned_;
+  std::vector<Planned> submitted_;
+  SteadyTime next_fault_{};
+  SteadyTime quiet_{};  // No more faults from here on: everything must come to its end.
+
+  std::set<RunId> changed_;
+  Rules rules_;
+  Tally tally_;
+};
+
+}  // namespace trainyard::sim
