@@ -1,0 +1,150 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/id.h"
+#include "http/client.h"
+#include "model/run.h"
+#include "snapshot/tree.h"
+#include "wire/json.h"
+
+namespace trainyard::client {
+
+using wire::Json;
+
+// A list's page: {"items": […], "next": cursor or null}.
+struct Page {
+  Json items = Json::array();
+  std::string next;  // Empty: this was the last.
+};
+
+struct RunQuery {
+  std::string workspace;  // Empty: all; here and below.
+  std::string experiment;
+  std::string status;
+  std::string target;
+  std::string parent;
+};
+
+// Where a reader of a run's console stands, and what it asks for.
+struct FollowQuery {
+  std::vector<uint64_t> from;  // Per rank; missing ones are 0.
+  int64_t version = 0;         // Answer when the run's is above, even without console.
+  int wait_s = 0;
+  std::optional<int> rank;  // Only this one's console.
+};
+
+// The last frame of an answer to it.
+struct FollowState {
+  std::string status;
+  std::string reason;
+  int64_t version = 0;
+  bool final = false;
+  std::optional<int> exit_code;
+  std::string error;
+  std::vector<uint64_t> next;
+  int attempt = 0;
+  uint64_t bytes = 0;  // Console in this answer.
+};
+
+// Console bytes as they come; `stream` is 'o' or 'e'.
+using ConsoleSink = std::function<Status(char stream, uint32_t rank, std::string_view bytes)>;
+
+// Takes an answer's frames apart, in whatever pieces they come.
+class FollowReader {
+ public:
+  explicit FollowReader(ConsoleSink sink) : sink_(std::move(sink)) {}
+  Status feed(std::string_view bytes);
+  // After the last byte. `unavailable` when the answer was cut short.
+  Result<FollowState> finish();
+
+ private:
+  Status take(std::string_view bytes);
+
+  ConsoleSink sink_;
+  std::string head_;
+  std::string state_;
+  bool has_state_ = false;
+  char kind_ = 0;
+  uint32_t rank_ = 0;
+  uint32_t left_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+// Part of a file of a run.
+struct FilePart {
+  uint64_t next = 0;
+  bool final = false;  // Nothing will be added behind `next`.
+};
+using ByteSink = std::function<Status(std::string_view)>;
+
+// One function per call of the API (wire/urls.h); an answer that is no success is its Error. Not
+// thread-safe, as its connection.
+class Api {
+ public:
+  explicit Api(http::Client client) : client_(std::move(client)) {}
+
+  http::Client& http() { return client_; }
+  // Called after each answer with one line about it: "GET /api/v1/runs: 200".
+  void trace(std::function<void(std::string_view)> trace) { trace_ = std::move(trace); }
+
+  Result<Json> server(bool with_token);
+  Status stop_server();
+  Result<Json> backup(std::string_view folder);
+  Result<Json> check(bool content);
+  Result<Json> version();
+
+  Result<Json> users();
+  Result<Json> create_user(std::string_view name, std::string_view role);
+  Status delete_user(std::string_view name);
+  Result<Json> tokens();
+  // `lifetime_s` 0: it does not expire.
+  Result<Json> create_token(std::string_view user, std::string_view label, int64_t lifetime_s);
+  Status revoke_token(std::string_view id);
+
+  Result<Json> workspaces();
+  Result<Json> workspace(std::string_view name);
+  Result<Json> create_workspace(const Workspace& workspace);
+  Status delete_workspace(std::string_view name);
+  Result<Json> experiments(std::string_view workspace);
+
+  // The run; not_found "snapshot …" when its tree must be uploaded first.
+  Result<Json> submit(const RunId& id, const RunSpec& spec);
+  Result<Page> runs(const RunQuery& query, int limit, std::string_view cursor);
+  Result<Json> run(const RunId& id);
+  Result<Json> cancel(const RunId& id);
+  // The run once its version is above `version`, or after `wait_s`.
+  Result<Json> wait(const RunId& id, int64_t version, int wait_s);
+  Result<FollowState> follow(const RunId& id, const FollowQuery& query, const ConsoleSink& sink);
+
+  Result<Json> files(const RunId& id);
+  Result<FilePart> file(const RunId& id, std::string_view path, uint64_t from, int wait_s,
+                        const ByteSink& sink);
+  // A stretch of a rank's console, in its byte space: its last lines, or what one attempt printed.
+  struct Stretch {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+  Result<Stretch> tail(const RunId& id, std::string_view console, int lines);
+  Result<Stretch> attempt(const RunId& id, std::string_view console, int attempt);
+  Result<snapshot::Tree> outputs(const RunId& id);
+  Result<snapshot::Tree> snapshot(const RunId& id);
+
+ private:
+  Result<http::Response> send(http::ClientRequest request);
+  Result<Json> call(http::Method method, std::string target);
+  Result<Json> call(http::Method method, std::string target, const Json& body);
+  Result<Json> all(std::string target);
+  Result<Stretch> stretch(std::string target);
+  Result<snapshot::Tree> tree(const RunId& id, std::string_view which);
+
+  http::Client client_;
+  std::function<void(std::string_view)> trace_;
+};
+
+}  // namespace trainyard::client
