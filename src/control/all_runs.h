@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,9 +21,10 @@ namespace trainyard::control {
 inline constexpr seconds kLeaseTerm{60};
 // … and killed after this, if it lives at all.
 inline constexpr seconds kSilenceMax{600};
+inline constexpr seconds kReleaseAgain{5};
 
-// Control, one concern a file: submit.cc, scheduler.cc, leases.cc, reports.cc, recover.cc,
-// control.cc.
+// Control, one concern a file: submit.cc, scheduler.cc, leases.cc, reports.cc, release.cc,
+// recover.cc, control.cc.
 //
 // Every change goes the same way: decide and write in one transaction (transitions.h), then, after
 // the commit, do what it asks for (settle()). The engine is never called inside a transaction.
@@ -63,7 +65,6 @@ class AllRuns final : public Control {
   Status commit_claims(std::vector<Claim>& claims);
   void place(const Claim& claim);
   Assignment assignment(const Claim& claim) const;
-  void release_ended();
 
   // ---- leases.cc; under tick_mutex_ ----
   void bury_gone();
@@ -78,6 +79,9 @@ class AllRuns final : public Control {
   Result<std::vector<Open>> find_open();
   void take_up(const Open& open);
   void place_again(const Open& open);
+
+  // ---- release.cc; one thread ----
+  void release_ended();
 
   // ---- control.cc ----
   // After the commit: gives back, wakes, tells.
@@ -97,6 +101,8 @@ class AllRuns final : public Control {
     int tries = 0;
   };
   Guarded<std::vector<Leaving>> leaving_;
+  Bell clearing_bell_;
+  std::atomic<bool> clears_apart_ = false;  // run() has a thread for them; else tick() does it.
 
   // One round at a time; guards what is below.
   std::mutex tick_mutex_;

@@ -13,7 +13,7 @@ std::unique_ptr<Control> Control::create(Parts parts) {
 
 AllRuns::AllRuns(Parts parts) : parts_(std::move(parts)), ledger_(parts_.engine.capacity()) {
   parts_.engine.on_gone([bell = bell_](const AttemptId& attempt, const std::string& why) {
-    bell->note_gone(attempt, why);
+    bell->note_gone(attempt, "its supervisor is gone: " + why);
   });
 }
 
@@ -78,11 +78,20 @@ Control::Load AllRuns::load() {
 }
 
 void AllRuns::run(std::stop_token stop) {
+  // Removing a large working copy takes its time; nobody is to wait for their place meanwhile.
+  clears_apart_ = true;
+  const std::jthread clearing([this](const std::stop_token& ended) {
+    while (!ended.stop_requested()) {
+      clearing_bell_.wait(kReleaseAgain, ended);
+      release_ended();
+    }
+  });
   while (!stop.stop_requested()) {
     const SteadyTime next = tick();
     const microseconds pause = next - parts_.clock.steady();
     if (pause > microseconds(0)) bell_->wait(pause, stop);
   }
+  clears_apart_ = false;
 }
 
 void AllRuns::settle(const Applied& applied) {

@@ -5,7 +5,8 @@ namespace trainyard::control {
 // The engine says that these will not report again. Whose last report has come is simply over.
 void AllRuns::bury_gone() {
   for (const Bell::Gone& gone : bell_->take_gone()) {
-    lose(gone.attempt, "its supervisor is gone: " + gone.why);
+    const bool live = ledger_.with([&](const Ledger& l) { return l.holds(gone.attempt); });
+    if (live) lose(gone.attempt, gone.why);
   }
 }
 

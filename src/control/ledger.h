@@ -21,6 +21,7 @@ class Ledger {
   int cpus_free() const { return capacity_.cpus - cpus_used_; }
   bool fits(const Resources& wants) const;
   size_t live() const { return holdings_.size(); }
+  bool holds(const AttemptId& attempt) const { return holdings_.contains(attempt); }
 
   // Counted here and not in the database, where it would cost as much as the queue is long.
   int64_t queued = 0;

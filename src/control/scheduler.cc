@@ -9,10 +9,7 @@ namespace {
 constexpr int kClaimsMax = 64;            // In one transaction: bounds how long others wait.
 constexpr seconds kIdle{30};              // A round at least this often.
 constexpr seconds kPauseAfterFailure{1};  // Of engine or disk, before the queue is tried again.
-constexpr seconds kSupervisorEnds{30};    // From its last report to its own end.
-constexpr seconds kReleaseAgain{5};
-constexpr int kReleaseTriesMax = 5;  // Then it waits for the next start of the server.
-constexpr seconds kLate{5};          // A round later than this was not ours to be.
+constexpr seconds kLate{5};               // A round later than this was not ours to be.
 
 }  // namespace
 
@@ -25,7 +22,11 @@ SteadyTime AllRuns::tick() {
   bury_gone();
   place_waiting();
   look_after_leases();
-  release_ended();
+  if (clears_apart_) {
+    clearing_bell_.ring();
+  } else {
+    release_ended();
+  }
 
   next_tick_ = now + kIdle;
   const auto sooner = [&](SteadyTime when) { next_tick_ = std::min(next_tick_, when); };
@@ -33,9 +34,8 @@ SteadyTime AllRuns::tick() {
     sooner(*look);
   }
   if (place_after_ > now) sooner(place_after_);
-  if (leaving_.with([](const auto& leaving) { return !leaving.empty(); })) {
-    sooner(now + kReleaseAgain);
-  }
+  const bool leaving = leaving_.with([](const auto& all) { return !all.empty(); });
+  if (leaving && !clears_apart_) sooner(now + kReleaseAgain);
   return next_tick_;
 }
 
@@ -90,9 +90,11 @@ Result<std::vector<AllRuns::Claim>> AllRuns::choose() {
   return claims;
 }
 
+// On the disk before the engine is asked: an attempt's number is never handed out twice, whatever
+// its first bearer left on the node when the power failed.
 Status AllRuns::commit_claims(std::vector<Claim>& claims) {
   const Status written =
-      parts_.store.write(Durable::no, [&](db::Transaction& transaction) -> Status {
+      parts_.store.write(Durable::yes, [&](db::Transaction& transaction) -> Status {
         const WallTime now = parts_.clock.wall();
         for (Claim& claim : claims) {
           claim.made = false;
@@ -142,41 +144,6 @@ Assignment AllRuns::assignment(const Claim& claim) const {
           .subscription_id = claim.run.subscription_id,
           .resource_group = claim.run.resource_group,
           .spec = claim.run.spec};
-}
-
-// A supervisor that has sent its last report still takes a moment to end; its folder is removed
-// after that. It comes last in a round: nobody waits for it.
-void AllRuns::release_ended() {
-  const SteadyTime now = parts_.clock.steady();
-  std::vector<Leaving> leaving = leaving_.with([](auto& all) { return std::exchange(all, {}); });
-  std::vector<AttemptId> released;
-  std::vector<Leaving> later;
-  for (Leaving& left : leaving) {
-    if (parts_.engine.inspect(left.attempt) == engine::Placement::live) {
-      if (now - left.since < kSupervisorEnds) {
-        later.push_back(left);
-        continue;
-      }
-      static_cast<void>(parts_.engine.kill(left.attempt).has_value());
-    }
-    if (const Status done = parts_.engine.release(left.attempt); done) {
-      released.push_back(left.attempt);
-    } else if (++left.tries < kReleaseTriesMax) {
-      later.push_back(left);
-    } else {
-      parts_.log.warn("release failed",
-                      {{"attempt", left.attempt.str()}, {"error", done.error().message}});
-    }
-  }
-  leaving_.with([&](auto& all) { all.insert(all.end(), later.begin(), later.end()); });
-  if (released.empty()) return;
-  const Status marked =
-      parts_.store.write(Durable::no, [&](db::Transaction& transaction) -> Status {
-        for (const AttemptId& attempt : released) TRY(store::mark_released(transaction, attempt));
-        return {};
-      });
-  // Not marked, it is released once more at the next start: harmless.
-  if (!marked) parts_.log.warn("release not kept", {{"error", marked.error().message}});
 }
 
 }  // namespace trainyard::control

@@ -1,0 +1,46 @@
+#include "control/all_runs.h"
+
+namespace trainyard::control {
+namespace {
+
+constexpr seconds kSupervisorEnds{30};  // From its last report to its own end.
+constexpr int kReleaseTriesMax = 5;     // Then it waits for the next start of the server.
+
+}  // namespace
+
+// A supervisor that has sent its last report still takes a moment to end; its folder is removed
+// after that.
+void AllRuns::release_ended() {
+  const SteadyTime now = parts_.clock.steady();
+  std::vector<Leaving> leaving = leaving_.with([](auto& all) { return std::exchange(all, {}); });
+  std::vector<AttemptId> released;
+  std::vector<Leaving> later;
+  for (Leaving& left : leaving) {
+    if (parts_.engine.inspect(left.attempt) == engine::Placement::live) {
+      if (now - left.since < kSupervisorEnds) {
+        later.push_back(left);
+        continue;
+      }
+      static_cast<void>(parts_.engine.kill(left.attempt).has_value());
+    }
+    if (const Status done = parts_.engine.release(left.attempt); done) {
+      released.push_back(left.attempt);
+    } else if (++left.tries < kReleaseTriesMax) {
+      later.push_back(left);
+    } else {
+      parts_.log.warn("release failed",
+                      {{"attempt", left.attempt.str()}, {"error", done.error().message}});
+    }
+  }
+  leaving_.with([&](auto& all) { all.insert(all.end(), later.begin(), later.end()); });
+  if (released.empty()) return;
+  const Status marked =
+      parts_.store.write(Durable::no, [&](db::Transaction& transaction) -> Status {
+        for (const AttemptId& attempt : released) TRY(store::mark_released(transaction, attempt));
+        return {};
+      });
+  // Not marked, it is released once more at the next start: harmless.
+  if (!marked) parts_.log.warn("release not kept", {{"error", marked.error().message}});
+}
+
+}  // namespace trainyard::control
