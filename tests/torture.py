@@ -19,7 +19,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
-from yard import FINAL, YardTest, alive, processes_with, wait_until
+from yard import FINAL, YardTest, alive, lock_owner, processes_with, wait_until
 
 SCRIPT = ("import sys, time\n"
           "name = sys.argv[1]\n"
@@ -79,9 +79,9 @@ class Torture(YardTest):
         folders = list((self.home / "node").glob("*.*"))
         self.chance.shuffle(folders)
         for folder in folders:
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                pid = int((folder / "lock").read_text().split()[0].strip('{}",'))
-                if alive(pid) and b"supervise" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+            with contextlib.suppress(OSError):
+                pid = lock_owner(folder / "lock")
+                if pid is not None and alive(pid):
                     self.attacked.add(folder.name.rsplit(".", 1)[0])
                     os.kill(pid, signal.SIGKILL)
                     return True

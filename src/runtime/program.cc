@@ -82,7 +82,11 @@ Program::Program(const std::vector<std::string>& command,
 
 Program::Started Program::start(const Streams& streams, const rlimit& files,
                                 OnParentDeath on_death) const {
-  Failure failure{StartStep::none, 0};
+  Failure memory{StartStep::none, 0};
+  // Through a pointer whose value the compiler may not know: it would otherwise give the child's side
+  // of the branch a copy of its own, since that side never returns.
+  Failure* const volatile hidden = &memory;
+  Failure& failure = *hidden;
   // vfork: the parent waits until exec, so no page is copied and the errno comes back by itself.
   const pid_t pid = vfork();
   if (pid == 0) {

@@ -18,6 +18,7 @@ class BadInput(YardTest):
             self.refused(4, "run", command[0], "no-such-run", *command[1:])
 
     def test_a_name_with_dots_goes_nowhere(self):
+        self.ok("server", "start")
         self.refused(2, "workspace", "create", "-n", "../../etc")
         self.refused(2, "workspace", "create", "-n", "..")
         self.refused(2, "user", "create", "..")
@@ -127,10 +128,9 @@ class Disk(YardTest):
             self.skipTest("skipped: mounting a small disk needs root")
         self.home.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(self.home)], check=True)
-        self.addCleanup(subprocess.run, ["umount", "-l", str(self.home)])
 
-    def leave_nothing(self):
-        super().leave_nothing()
+    def before_removal(self):
+        subprocess.run(["umount", "-l", str(self.home)])
 
     def check_database(self):
         import sqlite3

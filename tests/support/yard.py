@@ -4,6 +4,7 @@ A test's home is removed at its end, after its server was stopped, and a process
 to it then is a failure: nothing is left behind. Waiting is always for a condition, with a limit.
 """
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -57,6 +59,14 @@ def processes_with(text):
     return found
 
 
+def lock_owner(path):
+    """The pid that holds a record lock on the file, or None."""
+    with open(path, "rb+") as file:
+        asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = struct.unpack("hhqqi4x", fcntl.fcntl(file, fcntl.F_GETLK, asked))
+        return pid if kind != fcntl.F_UNLCK else None
+
+
 class Done:
     """A finished command."""
 
@@ -95,7 +105,11 @@ class YardTest(unittest.TestCase):
             for pid in processes_with(str(self.scratch)):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            self.before_removal()
             shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def before_removal(self):
+        """Undoes what the test did to the scratch folder; no process uses it any more."""
 
     # ---- the command line ----
 
@@ -176,9 +190,8 @@ class YardTest(unittest.TestCase):
         return sorted(pid for pid in found if alive(pid))
 
     def supervisor_of(self, run):
-        """The pid a supervisor wrote into its lock."""
-        text = (self.home / "node" / f"{run}.1" / "lock").read_text()
-        return int(re.search(r"\d+", text).group())
+        """The pid of the supervisor at work: the owner of its folder's lock."""
+        return wait_until(lambda: lock_owner(self.home / "node" / f"{run}.1" / "lock"), "a supervisor")
 
     def socket(self):
         """A connection to the server's Unix socket, for requests that no client of ours would make."""
