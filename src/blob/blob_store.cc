@@ -109,7 +109,8 @@ Status FolderWriter::keep(const Digest& expected) {
   const Digest found = hasher_.finish();
   if (found != expected) {
     discard();
-    return fail(ErrorKind::invalid, "blob " + expected.hex() + ": its bytes are those of " + found.hex());
+    return fail(ErrorKind::invalid,
+                "blob " + expected.hex() + ": its bytes are those of " + found.hex());
   }
   if (store_.has(expected)) {
     discard();
@@ -247,7 +248,7 @@ Status Store::put(const Digest& digest, std::string_view bytes) {
 }
 
 Result<std::unique_ptr<Store>> open_folder(const fs::path& root, const fs::path& tmp) {
-  struct stat status {};
+  struct stat status{};
   for (const fs::path& path : {root, tmp}) {
     if (stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) {
       return fail(ErrorKind::conflict, "open blobs " + path.string() + ": not a folder");

@@ -34,9 +34,10 @@ class Store {
   virtual Status sync() = 0;
 };
 
-// A folder: blobs/ab/cdef…, written to `tmp` (same file system), and renamed once the bytes are safe:
-// a name never stands for bytes that a power cut took. Folders are made when first needed. Whoever
-// owns `tmp` empties it at start, before the first open_folder(): what is there belongs to nobody.
+// A folder: blobs/ab/cdef…, written to `tmp` (same file system), and renamed once the bytes are
+// safe: a name never stands for bytes that a power cut took. Folders are made when first needed.
+// Whoever owns `tmp` empties it at start, before the first open_folder(): what is there belongs to
+// nobody.
 Result<std::unique_ptr<Store>> open_folder(const fs::path& root, const fs::path& tmp);
 
 }  // namespace trainyard::blob

@@ -106,14 +106,14 @@ TEST_CASE("putting what is there already writes nothing") {
   Bench bench;
   REQUIRE(keep(*bench.store, "again"));
   REQUIRE(bench.store->sync());
-  struct stat before {};
+  struct stat before{};
   stat(bench.path(sha256("again")).c_str(), &before);
   REQUIRE(keep(*bench.store, "again"));
   auto writer = *bench.store->create();
   REQUIRE(writer->write("again"));
   REQUIRE(writer->keep(sha256("again")));
   REQUIRE(bench.store->sync());
-  struct stat after {};
+  struct stat after{};
   stat(bench.path(sha256("again")).c_str(), &after);
   CHECK(before.st_ino == after.st_ino);
   CHECK(bench.tmp_count() == 0);

@@ -49,7 +49,7 @@ class PackReader {
   Status status_;
   std::string head_bytes_;
   PackHead head_;
-  uint64_t left_ = 0;               // Of the blob under way.
+  uint64_t left_ = 0;  // Of the blob under way.
   bool in_blob_ = false;
   std::unique_ptr<Writer> writer_;  // None while skipping a blob that is here already.
   Outcome outcome_;

@@ -19,8 +19,8 @@ std::string packed(std::string_view bytes) {
 }  // namespace
 
 TEST_CASE("a pack cut into pieces of any size gives the same blobs") {
-  const std::vector<std::string> blobs = {"", "a", std::string(100'000, 'b'), "", "c",
-                                          std::string(300'000, 'd')};
+  const std::vector<std::string> blobs = {"", "a", std::string(100'000, 'b'),
+                                          "", "c", std::string(300'000, 'd')};
   std::string pack;
   for (const std::string& bytes : blobs) pack += packed(bytes);
   const unsigned seed = std::random_device{}();

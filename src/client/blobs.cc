@@ -19,10 +19,13 @@ using snapshot::EntryKind;
 using snapshot::FolderCursor;
 using snapshot::name_of;
 using snapshot::parent_of;
+using Entries = std::vector<const Entry*>;
 
-constexpr size_t kAskMax = 8'000;                 // Digests in one question: half a megabyte.
-constexpr uint64_t kPackMax = 64 * 1024 * 1024;   // A pack ends with the blob that reaches it.
-constexpr int kRoundsMax = 3;                     // How often a file is sent that came out wrong.
+constexpr size_t kAskMax = 8'000;                // Digests in one question: half a megabyte.
+constexpr uint64_t kPackMax = 64 * 1024 * 1024;  // A pack ends with the blob that reaches it.
+// The server answers a pack when it is on the disk, and that disk may be slow or busy.
+constexpr std::chrono::minutes kPackTimeout{5};
+constexpr int kRoundsMax = 3;  // How often a file is sent that came out wrong.
 
 bool holds_bytes(const Entry& entry) {
   return entry.kind == EntryKind::file || entry.kind == EntryKind::executable;
@@ -48,7 +51,8 @@ Result<std::vector<Digest>> digests_in(const wire::Json& json, const char* key) 
     return fail(ErrorKind::internal, std::string("the server's answer has no list '") + key + "'");
   }
   for (const auto& item : *list) {
-    TRY_SET(digests.emplace_back(), Digest::from_hex(item.is_string() ? item.get<std::string>() : ""));
+    TRY_SET(digests.emplace_back(),
+            Digest::from_hex(item.is_string() ? item.get<std::string>() : ""));
   }
   return digests;
 }
@@ -80,8 +84,8 @@ std::unexpected<Error> changed(const fs::path& path, std::string_view how) {
 // A pack as a stream: the files are opened when their turn comes.
 class PackSource {
  public:
-  PackSource(FolderCursor& cursor, const fs::path& folder, std::vector<const Entry*> entries)
-      : cursor_(cursor), folder_(folder), entries_(std::move(entries)) {}
+  PackSource(FolderCursor& cursor, const fs::path& folder, const Entries& entries)
+      : cursor_(cursor), folder_(folder), entries_(entries) {}
 
   uint64_t size() const {
     uint64_t sum = 0;
@@ -130,7 +134,8 @@ class PackSource {
     for (size_t filled = 0; filled < size;) {
       const ssize_t got = ::read(fd_.get(), buffer + filled, size - filled);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return fail_errno(errno, "read " + (folder_ / entries_[next_ - 1]->path).string());
+      if (got < 0)
+        return fail_errno(errno, "read " + (folder_ / entries_[next_ - 1]->path).string());
       if (got == 0) {
         std::fill(buffer + filled, buffer + size, '\0');
         break;
@@ -144,7 +149,7 @@ class PackSource {
 
   FolderCursor& cursor_;
   const fs::path& folder_;
-  const std::vector<const Entry*> entries_;
+  const Entries& entries_;
   size_t next_ = 0;
   std::string head_;
   uint64_t left_ = 0;
@@ -159,10 +164,10 @@ class Uploader {
   Result<Uploaded> run(const snapshot::Captured& captured);
 
  private:
-  Result<std::vector<const Entry*>> find_missing(const snapshot::Captured& captured);
+  Result<Entries> find_missing(const snapshot::Captured& captured);
   // Those that came out wrong.
-  Result<std::vector<const Entry*>> send_round(FolderCursor& cursor, std::vector<const Entry*> entries);
-  Result<std::vector<const Entry*>> send_pack(FolderCursor& cursor, std::vector<const Entry*> entries);
+  Result<Entries> send_round(FolderCursor& cursor, const Entries& entries);
+  Result<Entries> send_pack(FolderCursor& cursor, const Entries& entries);
   Status send_text(const snapshot::Captured& captured);
   void tell() const {
     if (on_transfer_) on_transfer_(transfer_);
@@ -178,7 +183,7 @@ Result<Uploaded> Uploader::run(const snapshot::Captured& captured) {
   // The tree goes last, so a server that has it has everything it names.
   TRY_SET(const std::vector<Digest> tree_missing, ask_missing(client_, {captured.id}));
   if (tree_missing.empty()) return Uploaded{};
-  TRY_SET(std::vector<const Entry*> entries, find_missing(captured));
+  TRY_SET(Entries entries, find_missing(captured));
   transfer_.files_total = entries.size();
   for (const Entry* entry : entries) transfer_.bytes_total += entry->size;
   tell();
@@ -188,13 +193,13 @@ Result<Uploaded> Uploader::run(const snapshot::Captured& captured) {
     if (round == kRoundsMax) {
       return changed(folder_ / entries[0]->path, "it holds other bytes");
     }
-    TRY_SET(entries, send_round(cursor, std::move(entries)));
+    TRY_SET(entries, send_round(cursor, entries));
   }
   TRY(send_text(captured));
   return Uploaded{.files = transfer_.files_total, .bytes = transfer_.bytes_total};
 }
 
-Result<std::vector<const Entry*>> Uploader::find_missing(const snapshot::Captured& captured) {
+Result<Entries> Uploader::find_missing(const snapshot::Captured& captured) {
   std::map<Digest, const Entry*> by_digest;
   for (const Entry& entry : captured.tree.entries) {
     if (holds_bytes(entry)) by_digest.emplace(entry.digest, &entry);
@@ -202,7 +207,7 @@ Result<std::vector<const Entry*>> Uploader::find_missing(const snapshot::Capture
   std::vector<Digest> digests;
   for (const auto& [digest, entry] : by_digest) digests.push_back(digest);
   TRY_SET(const std::vector<Digest> missing, ask_missing(client_, digests));
-  std::vector<const Entry*> entries;
+  Entries entries;
   for (const Digest& digest : missing) {
     const auto found = by_digest.find(digest);
     if (found == by_digest.end()) {
@@ -212,27 +217,26 @@ Result<std::vector<const Entry*>> Uploader::find_missing(const snapshot::Capture
     by_digest.erase(found);  // Named twice, it is sent once.
   }
   // Neighbours share their folder.
-  std::ranges::sort(entries, {}, [](const Entry* entry) -> const std::string& { return entry->path; });
+  std::ranges::sort(entries, {},
+                    [](const Entry* entry) -> const std::string& { return entry->path; });
   return entries;
 }
 
-Result<std::vector<const Entry*>> Uploader::send_round(FolderCursor& cursor,
-                                                       std::vector<const Entry*> entries) {
-  std::vector<const Entry*> bad;
+Result<Entries> Uploader::send_round(FolderCursor& cursor, const Entries& entries) {
+  Entries bad;
   for (size_t begin = 0; begin < entries.size();) {
-    std::vector<const Entry*> pack;
+    Entries pack;
     for (uint64_t size = 0; begin < entries.size() && size < kPackMax; ++begin) {
-      size += entries[begin]->size;
+      size += blob::kPackHeadSize + entries[begin]->size;
       pack.push_back(entries[begin]);
     }
-    TRY_SET(const std::vector<const Entry*> part, send_pack(cursor, std::move(pack)));
+    TRY_SET(const Entries part, send_pack(cursor, pack));
     bad.insert(bad.end(), part.begin(), part.end());
   }
   return bad;
 }
 
-Result<std::vector<const Entry*>> Uploader::send_pack(FolderCursor& cursor,
-                                                      std::vector<const Entry*> entries) {
+Result<Entries> Uploader::send_pack(FolderCursor& cursor, const Entries& entries) {
   PackSource source(cursor, folder_, entries);
   source.on_bytes = [this](uint64_t bytes) {
     transfer_.bytes_done += bytes;
@@ -241,11 +245,12 @@ Result<std::vector<const Entry*>> Uploader::send_pack(FolderCursor& cursor,
   http::ClientRequest request;
   request.target = blobs_url();
   request.headers["content-type"] = "application/octet-stream";
+  request.timeout = kPackTimeout;
   request.source_size = source.size();
   request.source = [&](char* buffer, size_t size) { return source.fill(buffer, size); };
   TRY_SET(const wire::Json answer, post(client_, std::move(request)));
   TRY_SET(const std::vector<Digest> wrong, digests_in(answer, "bad"));
-  std::vector<const Entry*> bad;
+  Entries bad;
   for (const Entry* entry : entries) {
     if (std::ranges::find(wrong, entry->digest) == wrong.end()) {
       ++transfer_.files_done;

@@ -31,7 +31,8 @@ struct Uploaded {
 // again. A file that no longer holds what was captured is `conflict` with its name. Memory does not
 // grow with the files.
 Result<Uploaded> upload_missing(http::Client& client, const fs::path& folder,
-                                const snapshot::Captured& captured, const OnTransfer& on_transfer = {});
+                                const snapshot::Captured& captured,
+                                const OnTransfer& on_transfer = {});
 
 // Makes the tree in `folder` (made if need be), with modes and symlinks. What is there under the
 // same name is replaced; a file gets its name only when it is whole and its digest is right. A
@@ -39,8 +40,8 @@ Result<Uploaded> upload_missing(http::Client& client, const fs::path& folder,
 Status download_tree(http::Client& client, const snapshot::Tree& tree, const fs::path& folder,
                      const OnTransfer& on_transfer = {});
 
-// A blob in a file without a name on the file system of `tmp`, verified and read from its start; for
-// snapshot::checkout(…, threads = 1), because a Client is one thread's.
+// A blob in a file without a name on the file system of `tmp`, verified and read from its start;
+// for snapshot::checkout(…, threads = 1), because a Client is one thread's.
 Result<Fd> fetch_blob(http::Client& client, const Digest& digest, const fs::path& tmp);
 
 // A small blob, such as a tree's text, in memory; `invalid` when it is larger than `size_max`.

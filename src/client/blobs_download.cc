@@ -47,7 +47,8 @@ class Partial {
   Partial& operator=(const Partial&) = delete;
 
   Result<Fd> create(mode_t mode) {
-    Fd fd(openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    Fd fd(
+        openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!fd) return fail_errno(errno, "write");
     made_ = true;
     if (fchmod(fd.get(), mode) != 0) return fail_errno(errno, "write");
@@ -106,7 +107,8 @@ Status Downloader::run(const snapshot::Tree& tree, const fs::path& folder) {
 
 Status Downloader::make(FolderCursor& cursor, const Entry& entry) {
   const bool is_folder = entry.kind == EntryKind::folder;
-  TRY_SET(const int folder, cursor.at(is_folder ? std::string_view(entry.path) : parent_of(entry.path)));
+  TRY_SET(const int folder,
+          cursor.at(is_folder ? std::string_view(entry.path) : parent_of(entry.path)));
   if (is_folder) return {};
   Partial partial(folder);
   if (entry.kind == EntryKind::symlink) {
@@ -127,7 +129,8 @@ Status Downloader::make_file(Partial& partial, const Entry& entry) {
     return write_all(fd.get(), bytes, "write");
   }));
   if (size != entry.size) {
-    return fail(ErrorKind::internal, "blob " + entry.digest.hex() + " has another size than its tree says");
+    return fail(ErrorKind::internal,
+                "blob " + entry.digest.hex() + " has another size than its tree says");
   }
   ++transfer_.files_done;
   tell();

@@ -27,8 +27,8 @@ constexpr milliseconds kPauseFirst{1};
 struct Hashed {
   Found found;
   Digest digest;
-  bool gone = false;   // Removed since it was listed.
-  bool racy = false;   // Not to be remembered.
+  bool gone = false;  // Removed since it was listed.
+  bool racy = false;  // Not to be remembered.
 };
 
 bool is_file(const Found& found) {
@@ -109,8 +109,8 @@ Result<Reader::Outcome> Reader::read_once(Hashed& file) {
   if (!fd && errno == ENOENT) return Outcome::gone;
   if (!fd && errno == ELOOP) return Outcome::changed;
   if (!fd) return std::unexpected(failed(errno, path));
-  struct stat before {};
-  struct stat after {};
+  struct stat before{};
+  struct stat after{};
   if (fstat(fd.get(), &before) != 0) return std::unexpected(failed(errno, path));
   if (!S_ISREG(before.st_mode)) return Outcome::changed;
   const auto size = static_cast<uint64_t>(before.st_size);
@@ -149,7 +149,7 @@ Error Reader::failed(int number, const std::string& path) const {
 
 std::vector<std::pair<uint64_t, uint64_t>> ids_of(const std::vector<fs::path>& paths) {
   std::vector<std::pair<uint64_t, uint64_t>> ids;
-  struct stat status {};
+  struct stat status{};
   for (const fs::path& path : paths) {
     if (stat(path.c_str(), &status) == 0) ids.emplace_back(status.st_dev, status.st_ino);
   }
@@ -201,13 +201,14 @@ Result<Captured> capture(const fs::path& folder, const CaptureOptions& options) 
     }
   }
   Progress progress(options);
-  TRY(in_parallel(unknown.size(), options.threads, kStretch, [&](size_t begin, size_t end) -> Status {
-    Reader reader(root.get(), folder, walked.ignore_file, progress);
-    for (size_t i = begin; i < end; ++i) {
-      TRY_SET(files[unknown[i]], reader.read(files[unknown[i]].found));
-    }
-    return {};
-  }));
+  TRY(in_parallel(unknown.size(), options.threads, kStretch,
+                  [&](size_t begin, size_t end) -> Status {
+                    Reader reader(root.get(), folder, walked.ignore_file, progress);
+                    for (size_t i = begin; i < end; ++i) {
+                      TRY_SET(files[unknown[i]], reader.read(files[unknown[i]].found));
+                    }
+                    return {};
+                  }));
   Captured captured;
   captured.warnings = std::move(walked.warnings);
   remember(cache, files, captured.warnings);

@@ -10,8 +10,8 @@
 namespace trainyard::snapshot {
 
 struct CaptureOptions {
-  // Code: .amlignore, else .gitignore, is honoured, and .git, outputs/ and logs/ at the top stay out.
-  // Outputs: everything is taken.
+  // Code: .amlignore, else .gitignore, is honoured, and .git, outputs/ and logs/ at the top stay
+  // out. Outputs: everything is taken.
   bool code = true;
   std::vector<fs::path> excluded;  // Absolute: the home, if it lies inside.
   fs::path cache;                  // A folder for the stat cache; empty: none.
@@ -21,16 +21,17 @@ struct CaptureOptions {
 
 struct Captured {
   Tree tree;
-  std::string text;   // encode(tree)
-  Digest id;          // sha256(text)
+  std::string text;  // encode(tree)
+  Digest id;         // sha256(text)
   uint64_t files_hashed = 0;
   uint64_t bytes_hashed = 0;
   std::vector<std::string> warnings;  // "x.sock: a socket, left out"
 };
 
-// Reads the folder. Unchanged files (size, mtime, ctime, inode as in the cache) cost a stat; ignored
-// folders are never walked. A file that changes while it is read is read again; one that never
-// holds still is `conflict` with its name. An unreadable file or folder is an error with its path.
+// Reads the folder. Unchanged files (size, mtime, ctime, inode as in the cache) cost a stat;
+// ignored folders are never walked. A file that changes while it is read is read again; one that
+// never holds still is `conflict` with its name. An unreadable file or folder is an error with its
+// path.
 Result<Captured> capture(const fs::path& folder, const CaptureOptions& options);
 
 // Makes the tree in `folder` (made if need be; entries must not be there yet). `open` finds a blob.

@@ -40,8 +40,8 @@ struct Bench {
 
 using Paths = std::vector<std::string>;
 
-// Waits until the kernel's file clock has moved on, so that what was written is no longer racy. By two
-// ticks: a stamp may lie a little beyond the tick that the clock shows.
+// Waits until the kernel's file clock has moved on, so that what was written is no longer racy. By
+// two ticks: a stamp may lie a little beyond the tick that the clock shows.
 void pass_tick() {
   for (int64_t last = stamp_now_ns(), ticks = 0; ticks < 2;) {
     const int64_t now = stamp_now_ns();
@@ -76,8 +76,8 @@ TEST_CASE("files, executables, symlinks and empty folders are captured, in order
   CHECK(entries[0] == Entry{.kind = EntryKind::symlink, .path = "a/link", .target = "../outside"});
   CHECK(entries[1].kind == EntryKind::executable);
   CHECK(entries[1].path == "a/run.sh");
-  CHECK(entries[2] == Entry{.kind = EntryKind::file, .path = "b.txt", .size = 5,
-                            .digest = sha256("hello")});
+  CHECK(entries[2] ==
+        Entry{.kind = EntryKind::file, .path = "b.txt", .size = 5, .digest = sha256("hello")});
   CHECK(entries[3] == Entry{.kind = EntryKind::folder, .path = "empty/inner"});
   CHECK(entries[4] == Entry{.kind = EntryKind::symlink, .path = "to_folder", .target = "a"});
   CHECK(captured.text == encode(captured.tree));
@@ -115,11 +115,11 @@ TEST_CASE(".amlignore wins over .gitignore, which holds with those below it") {
   Bench bench;
   bench.write(".gitignore", "*.o\n/data/\n");
   bench.write("sub/.gitignore", "!keep.o\n/local\n");
-  for (const char* path : {"a.o", "data/x", "sub/keep.o", "sub/b.o", "sub/local", "sub/data/y", "z"}) {
+  for (const char* path :
+       {"a.o", "data/x", "sub/keep.o", "sub/b.o", "sub/local", "sub/data/y", "z"}) {
     bench.write(path);
   }
-  CHECK(bench.paths() ==
-        Paths{".gitignore", "sub/.gitignore", "sub/data/y", "sub/keep.o", "z"});
+  CHECK(bench.paths() == Paths{".gitignore", "sub/.gitignore", "sub/data/y", "sub/keep.o", "z"});
   bench.write(".amlignore", "z\nsub\n");
   CHECK(bench.paths() == Paths{".amlignore", ".gitignore", "a.o", "data/x"});
   CHECK(bench.paths(false).size() == 10);
@@ -137,7 +137,8 @@ TEST_CASE("excluded paths stay out, however the folder is reached") {
   bench.write("home/db");
   bench.write("a");
   fs::create_directory_symlink(bench.code, bench.dir.path() / "alias");
-  const auto captured = capture(bench.dir.path() / "alias", {.excluded = {bench.code / "home", "/nowhere"}});
+  const auto captured =
+      capture(bench.dir.path() / "alias", {.excluded = {bench.code / "home", "/nowhere"}});
   REQUIRE(captured);
   REQUIRE(captured->tree.entries.size() == 1);
   CHECK(captured->tree.entries[0].path == "a");
@@ -163,8 +164,7 @@ TEST_CASE("sockets and pipes are left out with a warning") {
   REQUIRE(bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   const Captured captured = bench.take();
   CHECK(captured.tree.entries.size() == 1);
-  CHECK(captured.warnings ==
-        Paths{"pipe: a named pipe, left out", "x.sock: a socket, left out"});
+  CHECK(captured.warnings == Paths{"pipe: a named pipe, left out", "x.sock: a socket, left out"});
 }
 
 TEST_CASE("an unchanged folder is not read again") {
@@ -354,13 +354,13 @@ TEST_CASE("ignored folders are neither opened nor listed") {
   bench.write(".amlignore", "data/\n");
   bench.write("data/x/y");
   bench.write("a");
-  struct stat before {};
+  struct stat before{};
   // A relatime mount moves atime on the first read after a change.
   utimbuf times{.actime = 1, .modtime = 2};
   utime((bench.code / "data").c_str(), &times);
   stat((bench.code / "data").c_str(), &before);
   CHECK(bench.paths() == Paths{".amlignore", "a"});
-  struct stat after {};
+  struct stat after{};
   stat((bench.code / "data").c_str(), &after);
   CHECK(after.st_atim.tv_sec == before.st_atim.tv_sec);
 }

@@ -49,12 +49,13 @@ Status Maker::make(const Entry& entry) {
 Status Maker::make_file(int folder, const Entry& entry) {
   const std::string name(name_of(entry.path));
   const mode_t mode = entry.kind == EntryKind::executable ? 0755 : 0644;
-  const Fd to(openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  const Fd to(
+      openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!to) return fail_errno(errno, doing(entry));
   Status filled = fill(to.get(), entry);
   if (filled) {
     // The umask is ours, not the tree's; asking first is cheaper than setting what is right.
-    struct stat status {};
+    struct stat status{};
     if (fstat(to.get(), &status) != 0 ||
         ((status.st_mode & 0777) != mode && fchmod(to.get(), mode) != 0)) {
       filled = fail_errno(errno, doing(entry));
@@ -122,11 +123,12 @@ Status checkout(const Tree& tree, const fs::path& folder, const OpenBlob& open, 
   TRY(check(tree));
   TRY_SET(const Fd root, open_root(folder));
   TRY(make_folders(tree, root.get(), folder));
-  return in_parallel(tree.entries.size(), threads, kStretch, [&](size_t begin, size_t end) -> Status {
-    Maker maker(root.get(), folder, open);
-    for (size_t i = begin; i < end; ++i) TRY(maker.make(tree.entries[i]));
-    return {};
-  });
+  return in_parallel(tree.entries.size(), threads, kStretch,
+                     [&](size_t begin, size_t end) -> Status {
+                       Maker maker(root.get(), folder, open);
+                       for (size_t i = begin; i < end; ++i) TRY(maker.make(tree.entries[i]));
+                       return {};
+                     });
 }
 
 }  // namespace trainyard::snapshot

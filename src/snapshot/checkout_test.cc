@@ -63,7 +63,8 @@ TEST_CASE("capture, encode, decode and checkout bring a folder back byte for byt
     const auto again = capture(out, {});
     REQUIRE(again);
     CHECK(again->text == captured->text);
-    const std::string compare = "diff -r --no-dereference '" + code.string() + "' '" + out.string() + "'";
+    const std::string compare =
+        "diff -r --no-dereference '" + code.string() + "' '" + out.string() + "'";
     CHECK(std::system(compare.c_str()) == 0);
   }
 }
@@ -71,7 +72,8 @@ TEST_CASE("capture, encode, decode and checkout bring a folder back byte for byt
 TEST_CASE("modes are those of the tree whatever the umask") {
   Bench bench;
   Tree tree;
-  tree.entries = {bench.file("a/plain", "1"), bench.file("a/program", "2", EntryKind::executable),
+  tree.entries = {bench.file("a/plain", "1"),
+                  bench.file("a/program", "2", EntryKind::executable),
                   {.kind = EntryKind::folder, .path = "b"}};
   const mode_t before = umask(0077);
   const Status done = checkout(tree, bench.out, bench.opener());
@@ -141,7 +143,8 @@ TEST_CASE("a missing, short or long blob is an error and leaves no file under th
 TEST_CASE("an error in one of many files ends all threads") {
   Bench bench;
   Tree tree;
-  for (int i = 1000; i < 2000; ++i) tree.entries.push_back(bench.file("f" + std::to_string(i), "x"));
+  for (int i = 1000; i < 2000; ++i)
+    tree.entries.push_back(bench.file("f" + std::to_string(i), "x"));
   tree.entries[300].digest = sha256("nowhere");
   CHECK(checkout(tree, bench.out, bench.opener(), 4).error().kind == ErrorKind::not_found);
 }

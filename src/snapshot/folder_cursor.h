@@ -41,7 +41,8 @@ class FolderCursor {
 std::string_view parent_of(std::string_view path);
 std::string_view name_of(std::string_view path);
 
-// Opens a folder as a root, made if need be; a root may be reached through symlinks, it is the user's.
+// Opens a folder as a root, made if need be; a root may be reached through symlinks, it is the
+// user's.
 Result<Fd> open_root(const fs::path& folder);
 
 }  // namespace trainyard::snapshot

@@ -15,8 +15,8 @@ TEST_CASE("a cursor goes anywhere below its root, in any order") {
     CAPTURE(path);
     const auto fd = cursor.at(path);
     REQUIRE(fd);
-    struct stat ours {};
-    struct stat theirs {};
+    struct stat ours{};
+    struct stat theirs{};
     REQUIRE(fstat(*fd, &ours) == 0);
     REQUIRE(stat((dir.path() / path).c_str(), &theirs) == 0);
     CHECK(ours.st_ino == theirs.st_ino);

@@ -1,12 +1,14 @@
 #include "snapshot/glob.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 namespace trainyard::snapshot {
 namespace {
 
 using Set = std::bitset<256>;
+constexpr size_t kSmall = 64;  // Tokens of a pattern that needs no memory to be matched.
 
 bool is_upper(unsigned c) { return c >= 'A' && c <= 'Z'; }
 bool is_lower(unsigned c) { return c >= 'a' && c <= 'z'; }
@@ -20,7 +22,9 @@ bool is_cntrl(unsigned c) { return c < 0x20 || c == 0x7f; }
 bool is_print(unsigned c) { return c >= 0x20 && c < 0x7f; }
 bool is_graph(unsigned c) { return is_print(c) && !is_space(c); }
 bool is_punct(unsigned c) { return is_graph(c) && !is_alnum(c); }
-bool is_xdigit(unsigned c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+bool is_xdigit(unsigned c) {
+  return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
 
 constexpr std::pair<std::string_view, bool (*)(unsigned)> kClasses[] = {
     {"alnum", is_alnum}, {"alpha", is_alpha}, {"blank", is_blank}, {"cntrl", is_cntrl},
@@ -130,16 +134,31 @@ bool Glob::add_set(std::string_view pattern, size_t& at) {
   return true;
 }
 
-// Follows all ways through the pattern at once: `now[i]` says that the text so far brings us before
-// token i. Trying one way after the other would take exponential time for a few stars.
+bool Glob::takes(const Token& token, char c) const {
+  return token.kind == Kind::byte ? token.byte == c
+                                  : sets_[token.set][static_cast<unsigned char>(c)];
+}
+
 bool Glob::matches(std::string_view text) const {
   if (broken_) return false;
+  if (tokens_.empty()) return text.empty();
+  // Most names fail here: "*.py[co]" wants one of two letters at the end.
+  const Token& last = tokens_.back();
+  if (last.kind < Kind::star && (text.empty() || !takes(last, text.back()))) return false;
+  return follow(text);
+}
+
+// Follows all ways through the pattern at once: `now[i]` says that the text so far brings us before
+// token i. Trying one way after the other would take exponential time for a few stars.
+bool Glob::follow(std::string_view text) const {
   const size_t count = tokens_.size();
-  std::vector<char> now(count + 1);
-  std::vector<char> next(count + 1);
+  std::array<char, 3 * kSmall> small{};
+  std::vector<char> large(count < kSmall ? 0 : 3 * (count + 1));
+  char* now = large.empty() ? small.data() : large.data();
+  char* next = now + count + 1;
   // any_folders has two places: before it (all of it may match nothing) and inside it.
-  std::vector<char> inside(count);
-  const auto skip_empty = [&](std::vector<char>& places) {
+  char* const inside = next + count + 1;
+  const auto skip_empty = [&](char* places) {
     for (size_t i = 0; i < count; ++i) {
       if (places[i] != 0 && tokens_[i].kind >= Kind::star) places[i + 1] = 1;
     }
@@ -147,17 +166,15 @@ bool Glob::matches(std::string_view text) const {
   now[0] = 1;
   skip_empty(now);
   for (const char c : text) {
-    std::fill(next.begin(), next.end(), 0);
+    std::fill(next, next + count + 1, '\0');
     bool alive = false;
     for (size_t i = 0; i < count; ++i) {
       const Token& token = tokens_[i];
       const bool here = now[i] != 0;
       switch (token.kind) {
         case Kind::byte:
-          if (here && token.byte == c) next[i + 1] = 1;
-          break;
         case Kind::set:
-          if (here && sets_[token.set][static_cast<unsigned char>(c)]) next[i + 1] = 1;
+          if (here && takes(token, c)) next[i + 1] = 1;
           break;
         case Kind::star:
           if (here && c != '/') next[i] = 1;
@@ -174,7 +191,7 @@ bool Glob::matches(std::string_view text) const {
     }
     skip_empty(next);
     std::swap(now, next);
-    if (!alive && std::find(now.begin(), now.end(), 1) == now.end()) return false;
+    if (!alive && std::find(now, now + count + 1, 1) == now + count + 1) return false;
   }
   return now[count] != 0;
 }

@@ -33,6 +33,8 @@ class Glob {
 
   bool add_set(std::string_view pattern, size_t& at);
   void add_stars(std::string_view pattern, size_t& at);
+  bool takes(const Token& token, char c) const;
+  bool follow(std::string_view text) const;
 
   std::vector<Token> tokens_;
   std::vector<Set> sets_;

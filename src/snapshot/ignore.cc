@@ -47,8 +47,7 @@ void IgnoreFile::add_line(std::string_view line) {
   if (line.empty()) return;
   rule.name_only = line.find('/') == line.npos;
   if (line.starts_with('/')) line.remove_prefix(1);
-  rule.suffix =
-      rule.name_only && line[0] == '*' && line.find_first_of(kSpecial, 1) == line.npos;
+  rule.suffix = rule.name_only && line[0] == '*' && line.find_first_of(kSpecial, 1) == line.npos;
   if (rule.suffix) {
     rule.literal = line.substr(1);
   } else {

@@ -26,8 +26,8 @@ bool ignored_by_us(const std::map<std::string, IgnoreFile>& files, const std::st
     const size_t slash = path.find('/', start);
     // The last part is a folder where an ignore file lies in or below it.
     const auto below = files.lower_bound(path + "/");
-    const bool folder = slash != path.npos ||
-                        (below != files.end() && below->first.starts_with(path + "/"));
+    const bool folder =
+        slash != path.npos || (below != files.end() && below->first.starts_with(path + "/"));
     if (is_ignored(level.get(), path.substr(0, slash), folder)) return true;
     if (slash == path.npos) return false;
     start = slash + 1;
@@ -38,9 +38,7 @@ bool have_git() { return std::system("git --version >/dev/null 2>&1") == 0; }
 
 class GitRepo {
  public:
-  GitRepo() {
-    REQUIRE(std::system((git() + "init -q . >/dev/null 2>&1").c_str()) == 0);
-  }
+  GitRepo() { REQUIRE(std::system((git() + "init -q . >/dev/null 2>&1").c_str()) == 0); }
 
   std::set<std::string> ignored(const Files& files, const std::vector<std::string>& paths) {
     for (const auto& [folder, text] : files) {
@@ -53,7 +51,8 @@ class GitRepo {
     FILE* pipe = popen((git() + "check-ignore --no-index -z --stdin <.git/paths").c_str(), "r");
     std::string output;
     char buffer[65536];
-    for (size_t got = 0; (got = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, got);
+    for (size_t got = 0; (got = fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+      output.append(buffer, got);
     const int status = pclose(pipe);
     CHECK((status == 0 || WEXITSTATUS(status) == 1));
     for (const auto& [folder, text] : files) {
@@ -94,27 +93,144 @@ void compare(GitRepo& repo, const Files& files, const std::vector<std::string>& 
 }
 
 const std::vector<std::string> kPatterns = {
-    "a", "/a", "a/", "/a/", "a/b", "/a/b", "a/b/", "*", "/*", "*/", "**", "/**", "**/", "***",
-    "*.c", "a.*", "*a*", "a*c", "/*.c", "a/*", "a/*.c", "a/*/c", "*/b", "*/b/", "*/*", "*/*/*",
-    "**/a", "**/b/c", "a/**", "a/**/c", "a/**/", "**/a/**", "a/**/b/**/c", "**a", "a**", "a**/c",
-    "a/**c", "/**/c", "**/**/c", "**/*.c", "a/***/c", "?", "??", "a/?", "?/b", "a?c", "[ab]",
-    "[!a]", "[^a]", "[a-c]", "[c-a]", "[a-]", "[-a]", "[]]", "[]-a]", "[!]a]", "[a", "[", "[]",
-    "[!", "[\\]]", "[\\a-c]", "[a-\\c]", "[[:alpha:]]", "[[:alpha:]-]", "[[:nope:]]", "[[:alpha:]",
-    "[[:]", "[[:a]", "[[:]a]", "[a[:digit:]]", "[[:digit:][:upper:]]", "a[/]b", "a[!x]b", "\\a",
-    "\\*", "a\\", "\\", "\\\\", "\\[", "#a", "\\#a", "!a", "\\!a", "!", "!!a", "a ", "a  ",
-    "a\\ ", "a\\  ", "a \\ ", " a", "a b", "a\t", "", "/", "//", "///", "a//", "a//b", "//a", "./a",
-    "a/.", "../a", ".", "..", ".*", "a/b/c/d", "A", "\xff", "[\xc3-\xff]", "a\r", "\\/a", "a\\/b",
-    "**\\/c", "*\n!a", "*\n!*/", "a/\n!a/b", "a/*\n!a/b", "/*\n!/a\n/a/*\n!/a/b", "*\n!*/\n!*.c",
-    "!a\na", "a\n!a", "a/**\n!a/**/\n!a/**/c", "# a\na", "*.c\n!a.c\na/a.c", "a\nb\n!b\n",
+    "a",
+    "/a",
+    "a/",
+    "/a/",
+    "a/b",
+    "/a/b",
+    "a/b/",
+    "*",
+    "/*",
+    "*/",
+    "**",
+    "/**",
+    "**/",
+    "***",
+    "*.c",
+    "a.*",
+    "*a*",
+    "a*c",
+    "/*.c",
+    "a/*",
+    "a/*.c",
+    "a/*/c",
+    "*/b",
+    "*/b/",
+    "*/*",
+    "*/*/*",
+    "**/a",
+    "**/b/c",
+    "a/**",
+    "a/**/c",
+    "a/**/",
+    "**/a/**",
+    "a/**/b/**/c",
+    "**a",
+    "a**",
+    "a**/c",
+    "a/**c",
+    "/**/c",
+    "**/**/c",
+    "**/*.c",
+    "a/***/c",
+    "?",
+    "??",
+    "a/?",
+    "?/b",
+    "a?c",
+    "[ab]",
+    "[!a]",
+    "[^a]",
+    "[a-c]",
+    "[c-a]",
+    "[a-]",
+    "[-a]",
+    "[]]",
+    "[]-a]",
+    "[!]a]",
+    "[a",
+    "[",
+    "[]",
+    "[!",
+    "[\\]]",
+    "[\\a-c]",
+    "[a-\\c]",
+    "[[:alpha:]]",
+    "[[:alpha:]-]",
+    "[[:nope:]]",
+    "[[:alpha:]",
+    "[[:]",
+    "[[:a]",
+    "[[:]a]",
+    "[a[:digit:]]",
+    "[[:digit:][:upper:]]",
+    "a[/]b",
+    "a[!x]b",
+    "\\a",
+    "\\*",
+    "a\\",
+    "\\",
+    "\\\\",
+    "\\[",
+    "#a",
+    "\\#a",
+    "!a",
+    "\\!a",
+    "!",
+    "!!a",
+    "a ",
+    "a  ",
+    "a\\ ",
+    "a\\  ",
+    "a \\ ",
+    " a",
+    "a b",
+    "a\t",
+    "",
+    "/",
+    "//",
+    "///",
+    "a//",
+    "a//b",
+    "//a",
+    "./a",
+    "a/.",
+    "../a",
+    ".",
+    "..",
+    ".*",
+    "a/b/c/d",
+    "A",
+    "\xff",
+    "[\xc3-\xff]",
+    "a\r",
+    "\\/a",
+    "a\\/b",
+    "**\\/c",
+    "*\n!a",
+    "*\n!*/",
+    "a/\n!a/b",
+    "a/*\n!a/b",
+    "/*\n!/a\n/a/*\n!/a/b",
+    "*\n!*/\n!*.c",
+    "!a\na",
+    "a\n!a",
+    "a/**\n!a/**/\n!a/**/c",
+    "# a\na",
+    "*.c\n!a.c\na/a.c",
+    "a\nb\n!b\n",
 };
 
 const std::vector<std::string> kPaths = {
-    "a", "b", "c", "d", "a.c", "b.c", "abc", "ac", "aXc", "a/b", "a/a", "a/c", "a/b/c", "a/b/a",
-    "a/x/c", "a/x/y/c", "a/b/x/c", "b/a", "b/c", "b/b/c", "x/a/y", "x/b/c", "x/a/b/c/d", "a.c/x",
-    "a/a.c", "a/b/a.c", "x/y/z", "]", "[", "-", "[a]", "[ab]", ":", "#a", "!a", "!!a", "\\", "\\a",
-    "a\\", "*", "a*", "**", "a ", "a  ", " a", "a b", "a\t", "a\r", ".a", ".", "a/.b", "A", "1", "Z",
-    "\xff", "\xc3", "\xc4", "ab", "xx", "a/b/c/d", "a/c/d/e", "abx/c", "ab/x/c", "axb", "a/xc",
-    "foo/ac", "[:nope:]", "alpha", "\n",
+    "a",    "b",     "c",      "d",        "a.c",       "b.c",     "abc",     "ac",      "aXc",
+    "a/b",  "a/a",   "a/c",    "a/b/c",    "a/b/a",     "a/x/c",   "a/x/y/c", "a/b/x/c", "b/a",
+    "b/c",  "b/b/c", "x/a/y",  "x/b/c",    "x/a/b/c/d", "a.c/x",   "a/a.c",   "a/b/a.c", "x/y/z",
+    "]",    "[",     "-",      "[a]",      "[ab]",      ":",       "#a",      "!a",      "!!a",
+    "\\",   "\\a",   "a\\",    "*",        "a*",        "**",      "a ",      "a  ",     " a",
+    "a b",  "a\t",   "a\r",    ".a",       ".",         "a/.b",    "A",       "1",       "Z",
+    "\xff", "\xc3",  "\xc4",   "ab",       "xx",        "a/b/c/d", "a/c/d/e", "abx/c",   "ab/x/c",
+    "axb",  "a/xc",  "foo/ac", "[:nope:]", "alpha",     "\n",
 };
 
 }  // namespace
@@ -148,16 +264,18 @@ TEST_CASE("random ignore files at several depths mean what git says") {
     return;
   }
   const char* given = std::getenv("TRAINYARD_SEED");
-  const unsigned seed = given != nullptr ? static_cast<unsigned>(std::stoul(given))
-                                         : std::random_device{}();
+  const unsigned seed =
+      given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
   MESSAGE("TRAINYARD_SEED=", seed);
   std::mt19937 random(seed);
-  const auto pick = [&](const std::vector<std::string>& from) { return from[random() % from.size()]; };
-  const std::vector<std::string> pieces = {"a", "a", "b", "c",  "*",    "*",     "**",    "/", "/",
-                                           "/", "?", ".", " ",  "[ab]", "[!a]",  "[a-c]", "[", "]",
+  const auto pick = [&](const std::vector<std::string>& from) {
+    return from[random() % from.size()];
+  };
+  const std::vector<std::string> pieces = {"a",  "a", "b", "c", "*",    "*",    "**",    "/", "/",
+                                           "/",  "?", ".", " ", "[ab]", "[!a]", "[a-c]", "[", "]",
                                            "\\", "!", "#", "-", "**/",  "/**/", "/**",   "ab"};
-  const std::vector<std::string> names = {"a", "b", "c", "ab", "abc", "a.b", ".a", "a b", "[ab]",
-                                          "!a", "#b", "a]", "-", "ba", "aab"};
+  const std::vector<std::string> names = {"a",    "b",  "c",  "ab", "abc", "a.b", ".a", "a b",
+                                          "[ab]", "!a", "#b", "a]", "-",   "ba",  "aab"};
   const auto text = [&] {
     std::string lines;
     for (size_t line = 1 + random() % 4; line > 0; --line) {

@@ -8,8 +8,8 @@
 namespace trainyard::snapshot {
 namespace {
 
-// The file: kMagic, the records as they lie in memory, the SHA-256 of all that. It never leaves this
-// machine, so its byte order is this machine's; another layout is another magic.
+// The file: kMagic, the records as they lie in memory, the SHA-256 of all that. It never leaves
+// this machine, so its byte order is this machine's; another layout is another magic.
 constexpr std::string_view kMagic = "tyStat01";
 constexpr int64_t kSecondNs = 1'000'000'000;
 
@@ -76,8 +76,9 @@ StatCache StatCache::load(const fs::path& folder, const fs::path& captured) {
 }
 
 std::optional<Digest> StatCache::find(const FileStamp& stamp) const {
-  const auto found = std::lower_bound(records_.begin(), records_.end(), stamp,
-                                      [](const Record& a, const FileStamp& b) { return a.stamp < b; });
+  const auto found =
+      std::lower_bound(records_.begin(), records_.end(), stamp,
+                       [](const Record& a, const FileStamp& b) { return a.stamp < b; });
   if (found == records_.end() || found->stamp != stamp) return std::nullopt;
   return found->digest;
 }

@@ -12,8 +12,8 @@
 
 namespace trainyard::snapshot {
 
-// What tells that a file was not touched. Without its path: the same inode with the same times holds
-// the same bytes wherever it was moved to.
+// What tells that a file was not touched. Without its path: the same inode with the same times
+// holds the same bytes wherever it was moved to.
 struct FileStamp {
   uint64_t inode = 0;
   uint64_t device = 0;

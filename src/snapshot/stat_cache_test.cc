@@ -53,8 +53,12 @@ TEST_CASE("a damaged, cut or foreign cache counts as empty") {
   REQUIRE(StatCache::load(dir.path(), "/code").save(some(20)));
   const fs::path path = only_file(dir.path());
   const std::string good = *read_file(path);
-  std::vector<std::string> bad = {"", "x", good.substr(0, 8), good.substr(0, good.size() - 1),
-                                  good.substr(0, good.size() / 2), good + "x"};
+  std::vector<std::string> bad = {"",
+                                  "x",
+                                  good.substr(0, 8),
+                                  good.substr(0, good.size() - 1),
+                                  good.substr(0, good.size() / 2),
+                                  good + "x"};
   for (size_t at = 0; at < good.size(); at += 7) {
     std::string flipped = good;
     flipped[at] = static_cast<char>(flipped[at] ^ 1);
@@ -72,10 +76,10 @@ TEST_CASE("a damaged, cut or foreign cache counts as empty") {
 TEST_CASE("an unchanged cache is not written again") {
   TempDir dir;
   REQUIRE(StatCache::load(dir.path(), "/code").save(some(20)));
-  struct stat before {};
+  struct stat before{};
   stat(only_file(dir.path()).c_str(), &before);
   REQUIRE(StatCache::load(dir.path(), "/code").save(some(20)));
-  struct stat after {};
+  struct stat after{};
   stat(only_file(dir.path()).c_str(), &after);
   CHECK(before.st_ino == after.st_ino);
 }
@@ -117,7 +121,7 @@ TEST_CASE("a file changed after the time was asked bears that time or a later on
   for (int i = 0; i < 200; ++i) {
     const int64_t now = stamp_now_ns();
     REQUIRE(write_file(dir.path() / "x", std::to_string(i)));
-    struct stat status {};
+    struct stat status{};
     stat((dir.path() / "x").c_str(), &status);
     CHECK(FileStamp::of(status).mtime_ns >= now);
   }

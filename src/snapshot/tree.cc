@@ -180,7 +180,8 @@ Result<Tree> decode(std::string_view text) {
 Status check(const Tree& tree) {
   for (size_t i = 0; i < tree.entries.size(); ++i) {
     const auto refuse = [&](std::string_view why) {
-      return fail(ErrorKind::invalid, "tree, line " + std::to_string(i + 2) + ": " + std::string(why));
+      return fail(ErrorKind::invalid,
+                  "tree, line " + std::to_string(i + 2) + ": " + std::string(why));
     };
     if (Status fine = check_entry(tree.entries[i]); !fine) return refuse(fine.error().message);
     if (i > 0 && tree.entries[i - 1].path >= tree.entries[i].path) {
@@ -189,8 +190,8 @@ Status check(const Tree& tree) {
   }
   for (size_t i = 0; i < tree.entries.size(); ++i) {
     if (has_entry_above(tree.entries, i)) {
-      return fail(ErrorKind::invalid, "tree, line " + std::to_string(i + 2) +
-                                          ": an entry above it is not a folder");
+      return fail(ErrorKind::invalid,
+                  "tree, line " + std::to_string(i + 2) + ": an entry above it is not a folder");
     }
   }
   return {};

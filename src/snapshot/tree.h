@@ -33,10 +33,11 @@ struct Tree {
 
 // One line an entry, after a first line that names the format and its version.
 std::string encode(const Tree& tree);
-// Refuses what encode() would not have written: order, duplicates, "..", a bad digest; with the line.
+// Refuses what encode() would not have written: order, duplicates, "..", a bad digest; with the
+// line.
 Result<Tree> decode(std::string_view text);
-// The same for a tree in memory; names the line it would be on. Also refuses an entry below one that
-// is no folder: writing it would go through a symlink.
+// The same for a tree in memory; names the line it would be on. Also refuses an entry below one
+// that is no folder: writing it would go through a symlink.
 Status check(const Tree& tree);
 
 }  // namespace trainyard::snapshot

@@ -8,7 +8,9 @@ namespace trainyard::snapshot {
 namespace {
 
 Entry file(std::string path, std::string_view bytes = "x") {
-  return {.kind = EntryKind::file, .path = std::move(path), .size = bytes.size(),
+  return {.kind = EntryKind::file,
+          .path = std::move(path),
+          .size = bytes.size(),
           .digest = sha256(bytes)};
 }
 Entry link(std::string path, std::string target) {
@@ -27,9 +29,8 @@ TEST_CASE("a tree's text is a line per entry and comes back the same") {
   Tree tree;
   tree.entries = {file("a"), folder("b"), link("c d", "../x y"), file("e/f", "hello")};
   tree.entries[3].kind = EntryKind::executable;
-  CHECK(encode(tree) == std::string(kFirst) + x_line("a") +
-                            "folder\tb\nlink\tc d\t../x y\nexec\t" + sha256("hello").hex() +
-                            "\t5\te/f\n");
+  CHECK(encode(tree) == std::string(kFirst) + x_line("a") + "folder\tb\nlink\tc d\t../x y\nexec\t" +
+                            sha256("hello").hex() + "\t5\te/f\n");
   CHECK(*decode(encode(tree)) == tree);
   CHECK(tree.bytes() == 6);
   CHECK(tree.files() == 2);
@@ -43,7 +44,8 @@ TEST_CASE("names and targets of any bytes come back the same") {
     if (c != '/') all.push_back(static_cast<char>(c));
   }
   Tree tree;
-  tree.entries = {file("\n"), file(" "), file("\\x41"), link(all, "/" + all), file("t\tt/\xff\xfe")};
+  tree.entries = {file("\n"), file(" "), file("\\x41"), link(all, "/" + all),
+                  file("t\tt/\xff\xfe")};
   std::sort(tree.entries.begin(), tree.entries.end(),
             [](const Entry& a, const Entry& b) { return a.path < b.path; });
   const std::string text = encode(tree);
@@ -59,10 +61,10 @@ TEST_CASE("what encode would not have written is refused with its line") {
       {"", "line 1"},
       {"trainyard-tree 2\n", "line 1"},
       {"trainyard-tree 1", "line 1"},
-      {x_line("a"), "line 2"},                             // With its first line, but cut:
-      {x_line("b") + x_line("a"), "line 3"},               // Order.
-      {x_line("a") + x_line("a"), "line 3"},               // Twice.
-      {x_line("a") + "\n", "line 3"},                      // An empty line.
+      {x_line("a"), "line 2"},                // With its first line, but cut:
+      {x_line("b") + x_line("a"), "line 3"},  // Order.
+      {x_line("a") + x_line("a"), "line 3"},  // Twice.
+      {x_line("a") + "\n", "line 3"},         // An empty line.
       {x_line("/a"), "line 2"},
       {x_line("../a"), "line 2"},
       {x_line("a/../b"), "line 2"},
@@ -72,12 +74,12 @@ TEST_CASE("what encode would not have written is refused with its line") {
       {x_line(""), "line 2"},
       {x_line("."), "line 2"},
       {x_line("a\\x00"), "line 2"},
-      {x_line("\\x61"), "line 2"},                         // Needless escape.
-      {x_line("\\xFF"), "line 2"},                         // Capital digits.
+      {x_line("\\x61"), "line 2"},  // Needless escape.
+      {x_line("\\xFF"), "line 2"},  // Capital digits.
       {x_line("a\\"), "line 2"},
       {x_line("a\\x1"), "line 2"},
-      {x_line("\xc3\xa9"), "line 2"},                      // Not escaped.
-      {x_line("a\tb"), "line 2"},                          // A field too many.
+      {x_line("\xc3\xa9"), "line 2"},  // Not escaped.
+      {x_line("a\tb"), "line 2"},      // A field too many.
       {"file\t" + sha256("x").hex() + "\t01\ta\n", "line 2"},
       {"file\t" + sha256("x").hex() + "\t-1\ta\n", "line 2"},
       {"file\t" + sha256("x").hex() + "\t99999999999999999999\ta\n", "line 2"},

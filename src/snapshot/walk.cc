@@ -100,8 +100,8 @@ class Walker {
   Jobs& jobs_;
   FolderCursor cursor_;
   std::string list_;
-  std::string path_;         // Of what is looked at.
-  std::vector<Job> below_;   // Folders found by this visit.
+  std::string path_;        // Of what is looked at.
+  std::vector<Job> below_;  // Folders found by this visit.
 };
 
 // The text of an ignore file, or none where there is no such file. Git does not follow a symlink.
@@ -109,7 +109,7 @@ Result<std::optional<std::string>> read_ignore_file(int folder, const char* name
   const Fd fd(openat(folder, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | flags));
   if (!fd && (errno == ENOENT || errno == ELOOP)) return std::nullopt;
   if (!fd) return fail_errno(errno, "open");
-  struct stat status {};
+  struct stat status{};
   if (fstat(fd.get(), &status) != 0) return fail_errno(errno, "stat");
   if (!S_ISREG(status.st_mode)) return std::nullopt;
   TRY_SET(std::string text, read_at(fd.get(), 0, static_cast<size_t>(status.st_size), "read"));
@@ -127,7 +127,8 @@ Status Walker::visit(Job& job) {
   }
   if (plan_.nested && !job.folder.empty()) {
     const auto text = read_ignore_file(*opened, ".gitignore", O_NOFOLLOW);
-    if (!text) return std::unexpected(Error(text.error()).within(plan_.full(job.folder + "/.gitignore")));
+    if (!text)
+      return std::unexpected(Error(text.error()).within(plan_.full(job.folder + "/.gitignore")));
     if (*text) {
       job.levels = std::make_shared<IgnoreLevel>(
           IgnoreLevel{IgnoreFile(**text), job.folder.size() + 1, job.levels});
@@ -162,7 +163,7 @@ Status Walker::list(int folder, const Job& job, bool& empty) {
 
 Status Walker::look_at(int folder, const Job& job, const char* name, unsigned char type,
                        bool& empty) {
-  struct stat status {};
+  struct stat status{};
   bool known = false;
   const auto ask = [&]() -> Result<bool> {
     if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0) return known = true;

@@ -19,7 +19,7 @@ struct Found {
 };
 
 struct WalkOptions {
-  bool code = true;  // As in CaptureOptions.
+  bool code = true;                                     // As in CaptureOptions.
   std::vector<std::pair<uint64_t, uint64_t>> excluded;  // Device and inode.
   int threads = 2;
 };
@@ -33,8 +33,8 @@ struct Walked {
 // What to do about a file or folder that cannot be read.
 std::string hint_unreadable(const std::string& ignore_file);
 
-// Lists what a capture of `root` takes, `name` being its path for errors. What is ignored by its name
-// is neither opened nor asked for its status.
+// Lists what a capture of `root` takes, `name` being its path for errors. What is ignored by its
+// name is neither opened nor asked for its status.
 Result<Walked> walk(int root, const fs::path& name, const WalkOptions& options);
 
 }  // namespace trainyard::snapshot
