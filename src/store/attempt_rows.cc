@@ -15,7 +15,7 @@ std::string end_json(const Attempt& attempt) {
 Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number) {
   TRY_SET(db::Statement row,
           db.query("SELECT number, node, placed, started, ended, cpu_seconds, memory_bytes, "
-                   "memory_peak_bytes, \"end\", phase, report_seq FROM attempts "
+                   "memory_peak_bytes, outcome, phase, report_seq FROM attempts "
                    "WHERE run = ? AND number = ?",
                    {run, number}));
   TRY_SET(const bool any, row.next());
@@ -32,7 +32,7 @@ Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number) {
 Status insert_attempt(db::Transaction& transaction, int64_t run, const AttemptRow& row) {
   TRY(transaction.run(
       "INSERT INTO attempts (run, number, node, placed, phase, report_seq, cpu_seconds, "
-      "memory_bytes, memory_peak_bytes, \"end\", released) VALUES (?, ?, ?, ?, '', 0, 0, 0, 0, '', "
+      "memory_bytes, memory_peak_bytes, outcome, released) VALUES (?, ?, ?, ?, '', 0, 0, 0, 0, '', "
       "0)",
       {run, row.attempt.number, row.attempt.node, row.attempt.placed}));
   return {};
@@ -42,7 +42,7 @@ Status save_attempt(db::Transaction& transaction, int64_t run, const AttemptRow&
   const Attempt& attempt = row.attempt;
   TRY(transaction.run(
       "UPDATE attempts SET node = ?, started = ?, ended = ?, cpu_seconds = ?, memory_bytes = ?, "
-      "memory_peak_bytes = ?, \"end\" = ?, phase = ?, report_seq = ? WHERE run = ? AND number = ?",
+      "memory_peak_bytes = ?, outcome = ?, phase = ?, report_seq = ? WHERE run = ? AND number = ?",
       {attempt.node, attempt.started, attempt.ended, attempt.cpu_seconds, attempt.memory_bytes,
        attempt.memory_peak_bytes, end_json(attempt), row.phase, row.report_seq, run,
        attempt.number}));
@@ -53,7 +53,7 @@ Status set_attempt_token(db::Transaction& transaction, const RunHead& head, int 
                          std::string_view secret, WallTime now) {
   TRY(transaction.run("DELETE FROM tokens WHERE run = ? AND attempt = ?", {head.number, attempt}));
   TRY(
-      transaction.run("INSERT INTO tokens (hash, kind, user, label, created, run, attempt) "
+      transaction.run("INSERT INTO tokens (hash, kind, user_name, label, created, run, attempt) "
                       "VALUES (?, 'attempt', ?, '', ?, ?, ?)",
                       {sha256(secret).hex(), head.user, now, head.number, attempt}));
   return {};

@@ -31,7 +31,8 @@ Status add_finished_runs(Store& store, int count) {
                   "'provisioning'), (4, 'preparing'), (5, 'starting'), (6, 'running'), (7, "
                   "'ended')) SELECT i, seq, ?, 1, kind, '' FROM n, k",
               {count, at}));
-    TRY(t.run("INSERT INTO tokens (hash, kind, user, label, created, run, attempt) " + numbers +
+    TRY(t.run("INSERT INTO tokens (hash, kind, user_name, label, created, run, attempt) " +
+                  numbers +
                   "SELECT lower(hex(randomblob(32))), 'attempt', 'ada', '', ?, i, 1 FROM n",
               {count, at}));
     return {};

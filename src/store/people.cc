@@ -54,10 +54,11 @@ Result<std::vector<User>> list_users(db::Db& db) {
 
 Result<std::vector<Token>> list_tokens(db::Db& db) {
   std::vector<Token> tokens;
-  TRY_SET(db::Statement rows,
-          db.query("SELECT t.id, t.user, t.kind, COALESCE(u.role, 'reader'), t.label, t.created, "
-                   "t.expires, t.revoked FROM tokens t LEFT JOIN users u ON u.name = t.user "
-                   "WHERE t.kind <> 'attempt' ORDER BY t.id DESC"));
+  TRY_SET(
+      db::Statement rows,
+      db.query("SELECT t.id, t.user_name, t.kind, COALESCE(u.role, 'reader'), t.label, t.created, "
+               "t.expires, t.revoked FROM tokens t LEFT JOIN users u ON u.name = t.user_name "
+               "WHERE t.kind <> 'attempt' ORDER BY t.id DESC"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return tokens;
@@ -94,7 +95,7 @@ Status remove_user(db::Transaction& transaction, std::string_view name, WallTime
   if (removed == 0) return no_such_user(name);
   // Revoked and not only without a user: one made later under the same name must not inherit them.
   TRY(
-      transaction.run("UPDATE tokens SET revoked = ? WHERE user = ? AND kind <> 'attempt' AND "
+      transaction.run("UPDATE tokens SET revoked = ? WHERE user_name = ? AND kind <> 'attempt' AND "
                       "revoked IS NULL",
                       {now, name}));
   return {};
@@ -117,7 +118,7 @@ Result<Token> insert_token(db::Transaction& transaction, std::string_view user,
     TRY_SET(token.role, role_from(found.text(0)));
   }
   TRY_SET(db::Statement made,
-          transaction.query("INSERT INTO tokens (hash, kind, user, label, created, expires) "
+          transaction.query("INSERT INTO tokens (hash, kind, user_name, label, created, expires) "
                             "VALUES (?, 'user', ?, ?, ?, ?) RETURNING id",
                             {sha256(secret).hex(), user, label, now, expires}));
   TRY_SET(const bool any, made.next());
@@ -140,8 +141,8 @@ Status revoke_token_of(db::Transaction& transaction, int64_t id, WallTime now) {
 
 Result<Identity> identify_by(db::Db& db, std::string_view secret, WallTime now) {
   TRY_SET(db::Statement row,
-          db.query("SELECT t.user, u.role, t.expires, t.revoked, r.id, t.attempt, r.attempt, "
-                   "r.final, a.ended FROM tokens t LEFT JOIN users u ON u.name = t.user "
+          db.query("SELECT t.user_name, u.role, t.expires, t.revoked, r.id, t.attempt, r.attempt, "
+                   "r.final, a.ended FROM tokens t LEFT JOIN users u ON u.name = t.user_name "
                    "LEFT JOIN runs r ON r.number = t.run "
                    "LEFT JOIN attempts a ON a.run = t.run AND a.number = t.attempt "
                    "WHERE t.hash = ?",

@@ -12,7 +12,7 @@ namespace {
 constexpr int kRunsMax = 1000;  // Of one page of a list.
 
 constexpr std::string_view kSelectRun =
-    "SELECT r.id, r.number, r.version, r.user, r.workspace_id, r.experiment_id, r.status, "
+    "SELECT r.id, r.number, r.version, r.user_name, r.workspace_id, r.experiment_id, r.status, "
     "r.attempt, r.lost_early, r.cancel_asked, r.exit_code, r.error, r.created, r.started, r.ended, "
     "r.outputs, r.snapshot_files, r.snapshot_bytes, s.spec, w.subscription_id, w.resource_group "
     "FROM runs r JOIN run_specs s ON s.run = r.number JOIN workspaces w ON w.id = r.workspace_id ";
@@ -48,7 +48,7 @@ Result<std::vector<Attempt>> attempts_of(db::Db& db, int64_t run) {
   std::vector<Attempt> attempts;
   TRY_SET(db::Statement rows,
           db.query("SELECT number, node, placed, started, ended, cpu_seconds, memory_bytes, "
-                   "memory_peak_bytes, \"end\" FROM attempts WHERE run = ? ORDER BY number",
+                   "memory_peak_bytes, outcome FROM attempts WHERE run = ? ORDER BY number",
                    {run}));
   while (true) {
     TRY_SET(const bool more, rows.next());

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kHeadById =
     "SELECT number, version, status, attempt, lost_early, cancel_asked, exit_code, error, cpus, "
-    "memory_bytes, user, spec_hash, created, started, ended, outputs, event_seq, event_at "
+    "memory_bytes, user_name, spec_hash, created, started, ended, outputs, event_seq, event_at "
     "FROM runs WHERE id = ?";
 
 Result<RunHead> read_head(const db::Statement& row, const RunId& id) {
@@ -67,7 +67,7 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
     TRY_SET(
         db::Statement row,
         transaction.query(
-            "INSERT INTO runs (id, version, workspace_id, experiment_id, user, target, cpus, "
+            "INSERT INTO runs (id, version, workspace_id, experiment_id, user_name, target, cpus, "
             "memory_bytes, status, final, attempt, lost_early, cancel_asked, error, event_seq, "
             "event_at, created, outputs, snapshot_files, snapshot_bytes, spec_hash) "
             "VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, '', 0, ?, ?, '', ?, ?, ?) "

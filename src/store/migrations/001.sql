@@ -37,7 +37,7 @@ CREATE TABLE runs (
   version        INTEGER NOT NULL,
   workspace_id   INTEGER NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
   experiment_id  INTEGER NOT NULL REFERENCES experiments (id) ON DELETE CASCADE,
-  user           TEXT NOT NULL,  -- A name, not a reference: a run outlives its user.
+  user_name      TEXT NOT NULL,  -- A name, not a reference: a run outlives its user.
   target         TEXT NOT NULL,
   cpus           INTEGER NOT NULL,
   memory_bytes   INTEGER NOT NULL,
@@ -86,7 +86,7 @@ CREATE TABLE attempts (
   cpu_seconds       REAL NOT NULL,
   memory_bytes      INTEGER NOT NULL,
   memory_peak_bytes INTEGER NOT NULL,
-  "end"             TEXT NOT NULL,     -- What it came to, JSON; '' before.
+  outcome           TEXT NOT NULL,     -- What it came to, JSON; '' before.
   released          INTEGER NOT NULL,  -- 1: nothing of it is left on its node.
   PRIMARY KEY (run, number)
 ) WITHOUT ROWID;
@@ -120,16 +120,16 @@ CREATE TABLE snapshots (
 
 -- Never a secret, only its SHA-256. An attempt's token belongs to a run and ends with the attempt.
 CREATE TABLE tokens (
-  id      INTEGER PRIMARY KEY,
-  hash    TEXT NOT NULL UNIQUE,
-  kind    TEXT NOT NULL CHECK (kind IN ('user', 'node', 'attempt')),
-  user    TEXT NOT NULL,
-  label   TEXT NOT NULL,
-  created INTEGER NOT NULL,
-  expires INTEGER,
-  revoked INTEGER,
-  run     INTEGER REFERENCES runs (number) ON DELETE CASCADE,
-  attempt INTEGER
+  id        INTEGER PRIMARY KEY,
+  hash      TEXT NOT NULL UNIQUE,
+  kind      TEXT NOT NULL CHECK (kind IN ('user', 'node', 'attempt')),
+  user_name TEXT NOT NULL,
+  label     TEXT NOT NULL,
+  created   INTEGER NOT NULL,
+  expires   INTEGER,
+  revoked   INTEGER,
+  run       INTEGER REFERENCES runs (number) ON DELETE CASCADE,
+  attempt   INTEGER
 );
-CREATE INDEX tokens_of_user ON tokens (user) WHERE kind <> 'attempt';
+CREATE INDEX tokens_of_user ON tokens (user_name) WHERE kind <> 'attempt';
 CREATE INDEX tokens_of_run ON tokens (run, attempt) WHERE run IS NOT NULL;
