@@ -185,20 +185,14 @@ def fill_with_finished_runs(home, count):
     home.run("server", "stop")
     db = sqlite3.connect(home.path / "home" / "trainyard.db")
     columns = lambda table: [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
-    run_id, number = db.execute("SELECT id, number FROM runs ORDER BY number DESC LIMIT 1").fetchone()
-    numbers = ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) ")
-    names = columns("runs")
-    values = ["'old-run-' || printf('%08d', n.i)" if c == "id" else f"{number} + n.i" if c == "number"
-              else f"r.{c}" for c in names]
-    db.execute(f"{numbers} INSERT INTO runs ({','.join(names)}) SELECT {','.join(values)} FROM n, runs r "
-               "WHERE r.id = ?", (count, run_id))
-    for table in ("attempts", "events"):
+    (number,) = db.execute("SELECT max(number) FROM runs").fetchone()
+    counting = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
+    for table, key in (("runs", "number"), ("run_specs", "run"), ("attempts", "run"), ("events", "run")):
         names = columns(table)
-        values = ["'old-run-' || printf('%08d', n.i)" if c == "run_id" else f"t.{c}" for c in names
-                  if not (table == "attempts" and c == "token_hash")]
-        names = [c for c in names if not (table == "attempts" and c == "token_hash")]
-        db.execute(f"{numbers} INSERT INTO {table} ({','.join(names)}) SELECT {','.join(values)} "
-                   f"FROM n, {table} t WHERE t.run_id = ?", (count, run_id))
+        made = {key: f"{number} + n.i", "id": "'old-run-' || printf('%08d', n.i)"}
+        values = [made.get(name, f"t.{name}") for name in names]
+        db.execute(f"{counting} INSERT INTO {table} ({','.join(names)}) SELECT {','.join(values)} "
+                   f"FROM n, {table} t WHERE t.{key} = ?", (count, number))
     db.commit()
     db.close()
     home.run("server", "start")
