@@ -10,7 +10,7 @@ constexpr milliseconds kTimeout{30'000};  // Without progress.
 
 }  // namespace
 
-Result<Orders> Attempt::report(std::span<const Report> reports) {
+Result<Orders> AttemptApi::report(std::span<const Report> reports) {
   wire::Json json;
   json["reports"] = wire::Json::array();
   for (const Report& report : reports) json["reports"].push_back(wire::encode(report));
@@ -21,7 +21,7 @@ Result<Orders> Attempt::report(std::span<const Report> reports) {
   return wire::decode_orders(json);
 }
 
-Result<Orders> Attempt::orders(bool cancel_known, seconds wait) {
+Result<Orders> AttemptApi::orders(bool cancel_known, seconds wait) {
   const std::string query = "/orders?cancel=" + std::string(cancel_known ? "1" : "0") +
                             "&wait=" + std::to_string(wait.count());
   std::string none;
@@ -31,21 +31,21 @@ Result<Orders> Attempt::orders(bool cancel_known, seconds wait) {
   return wire::decode_orders(json);
 }
 
-Result<uint64_t> Attempt::console(int rank, uint64_t from, std::string& frames) {
+Result<uint64_t> AttemptApi::console(int rank, uint64_t from, std::string& frames) {
   return send_bytes(
       wire::attempt_url(id_, "/console/" + std::to_string(rank) + "?from=" + std::to_string(from)),
       frames);
 }
 
-Result<uint64_t> Attempt::file(std::string_view path, uint64_t from, std::string& bytes,
-                               Reset reset) {
+Result<uint64_t> AttemptApi::file(std::string_view path, uint64_t from, std::string& bytes,
+                                  Reset reset) {
   return send_bytes(wire::attempt_url(id_, "/files?path=" + http::encode_url(path) +
                                                "&from=" + std::to_string(from) +
                                                (reset == Reset::yes ? "&reset=1" : "")),
                     bytes);
 }
 
-Result<uint64_t> Attempt::send_bytes(std::string target, std::string& bytes) {
+Result<uint64_t> AttemptApi::send_bytes(std::string target, std::string& bytes) {
   TRY_SET(const std::string answer,
           send(http::Method::post, std::move(target), bytes, "application/octet-stream", kTimeout));
   TRY_SET(const wire::Json json, wire::parse(answer));
@@ -53,8 +53,8 @@ Result<uint64_t> Attempt::send_bytes(std::string target, std::string& bytes) {
   return static_cast<uint64_t>(size);
 }
 
-Result<std::string> Attempt::send(http::Method method, std::string target, std::string& body,
-                                  std::string_view type, milliseconds timeout) {
+Result<std::string> AttemptApi::send(http::Method method, std::string target, std::string& body,
+                                     std::string_view type, milliseconds timeout) {
   http::ClientRequest request{.method = method, .target = std::move(target), .timeout = timeout};
   if (!type.empty()) request.headers["content-type"] = type;
   // Lent, not copied: a megabyte of console goes out from the one buffer it was read into.

@@ -15,9 +15,9 @@ namespace trainyard::client {
 // What a supervisor says to the server about its attempt, one function a call (wire/urls.h). Every
 // call may be repeated; an answer other than success is its Error: `conflict` when a newer attempt
 // exists or the run is over. Not thread-safe, as its connection.
-class Attempt {
+class AttemptApi {
  public:
-  Attempt(http::Client& client, AttemptId id) : client_(client), id_(std::move(id)) {}
+  AttemptApi(http::Client& client, AttemptId id) : client_(client), id_(std::move(id)) {}
 
   // No report is a heartbeat.
   Result<Orders> report(std::span<const Report> reports);

@@ -31,8 +31,7 @@ struct Context {
   runtime::Ranks* ranks = nullptr;  // None when another supervisor's attempt is ended.
   int wake_fd = -1;                 // Readable when the uplink has news.
   int signal_fd = -1;               // SIGTERM and the like, to us.
-  SteadyTime begun{};
-  int64_t seq = 0;  // Of the last report.
+  int64_t seq = 0;                  // Of the last report.
   Facts facts;
 
   // Writes it down. A full disk stops the attempt.

@@ -22,6 +22,9 @@ int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 +
 
 void LogFiles::scan() {
   if (system_log_wanted_) look_at(options_.system_name, options_.system_log);
+  struct stat status{};
+  // A link would lead out of the run's folder.
+  if (lstat(options_.folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;
   std::error_code error;
   fs::recursive_directory_iterator entry(options_.folder,
                                          fs::directory_options::skip_permission_denied, error);
@@ -50,7 +53,7 @@ void LogFiles::look_at(const std::string& name, const fs::path& local) {
   queue_.push_back(name);
 }
 
-Status LogFiles::send_next(client::Attempt& server, std::string& buffer) {
+Status LogFiles::send_next(client::AttemptApi& server, std::string& buffer) {
   const std::string name = queue_.front();
   Tracked& file = files_.at(name);
   // Not blocking: the name may be a pipe's by now.
@@ -67,7 +70,7 @@ Status LogFiles::send_next(client::Attempt& server, std::string& buffer) {
   const uint64_t from = anew ? 0 : file.sent;
   TRY_SET(buffer, read_at(fd->get(), from, std::min<uint64_t>(kPieceSize, size - from), name));
   const uint64_t expected = from + buffer.size();
-  const auto reset = anew ? client::Attempt::Reset::yes : client::Attempt::Reset::no;
+  const auto reset = anew ? client::AttemptApi::Reset::yes : client::AttemptApi::Reset::no;
   const Result<uint64_t> kept = server.file(name, from, buffer, reset);
   if (!kept && kept.error().kind == ErrorKind::invalid) {
     file.refused = true;

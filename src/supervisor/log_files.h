@@ -30,7 +30,7 @@ class LogFiles {
   void scan();
   bool pending() const { return !queue_.empty(); }
   // Sends one piece of one file. `buffer` is memory to use.
-  Status send_next(client::Attempt& server, std::string& buffer);
+  Status send_next(client::AttemptApi& server, std::string& buffer);
 
  private:
   struct Tracked {

@@ -23,7 +23,7 @@ class OrdersWatch {
   Clock& clock_;
   Uplink& uplink_;
   http::Client client_;
-  client::Attempt server_;
+  client::AttemptApi server_;
   std::atomic<bool> over_{false};
   std::jthread thread_;
 };

@@ -42,8 +42,13 @@ runtime::Isolation wanted_isolation() {
 Result<runtime::RanksOptions> plan_ranks(const Assignment& assignment, const Layout& layout) {
   runtime::RanksOptions options{
       .folder = layout.work(), .mark = new_secret("mark_"), .isolation = wanted_isolation()};
-  TRY_SET(const uint16_t port, free_port());
-  for (int rank = 0; rank < assignment.spec.processes_per_node; ++rank) {
+  const int ranks = assignment.spec.processes_per_node;
+  uint16_t port = 0;
+  // TensorFlow's workers take the ports behind it.
+  for (int tries = 0; tries == 0 || (port + ranks >= 65535 && tries < 100); ++tries) {
+    TRY_SET(port, free_port());
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
     const RankPlace place{.rank = rank, .local_rank = rank, .master_port = port};
     options.ranks.push_back({assignment.spec.command, rank_environment(assignment, place)});
   }
@@ -155,14 +160,14 @@ Result<int> carry(const Layout& layout) {
     spools.push_back(std::move(spool));
   }
   const Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  Uplink uplink(clock,
-                {server_address(assignment), assignment.token, assignment.id(), history.begun},
-                borrowed, files, log, [&wake] { eventfd_write(wake.get(), 1); });
+  Uplink uplink(
+      clock,
+      {server_address(assignment), assignment.token, assignment.id(), history.begun, layout.root()},
+      borrowed, files, log, [&wake] { eventfd_write(wake.get(), 1); });
   Context context{clock, assignment, layout, opened.journal, log, files, uplink, spools};
   context.ranks = ranks.get();
   context.wake_fd = wake.get();
   context.signal_fd = signals.get();
-  context.begun = clock.steady();
   context.seq = history.seq;
   context.facts = history.facts;
   context.facts.ranks = assignment.spec.processes_per_node;

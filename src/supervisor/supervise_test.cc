@@ -15,6 +15,40 @@ using namespace trainyard;
 using namespace trainyard::supervisor;
 using http::eventually;
 
+namespace {
+
+// A fifo in the ranks' folder would be removed with it; this one lies beside.
+struct Alive {
+  fs::path path;
+  Fd fd;
+  explicit Alive(const fs::path& folder) : path(folder / "alive") {
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    fd = open_file(path, O_RDWR | O_NONBLOCK).value();
+  }
+  // A child, and a daemon that left session and parents behind, both holding the fifo.
+  std::string daemons() const {
+    const std::string hold = "exec 3>" + path.string() + "; printf x >&3; exec sleep 1000";
+    return "(setsid sh -c '(" + hold + ") &' &); sh -c '" + hold + "' & ";
+  }
+  void wait_for_both() {
+    std::string text;
+    while (text.size() < 2) {
+      pollfd polled{fd.get(), POLLIN, 0};
+      REQUIRE(poll(&polled, 1, 20'000) > 0);
+      char byte = 0;
+      if (read(fd.get(), &byte, 1) == 1) text += byte;
+    }
+    Fd reader = open_file(path, O_RDONLY | O_NONBLOCK).value();
+    fd = std::move(reader);
+  }
+  bool gone_within(int ms) {
+    pollfd polled{fd.get(), 0, 0};
+    return poll(&polled, 1, ms) > 0 && (polled.revents & POLLHUP) != 0;
+  }
+};
+
+}  // namespace
+
 // Not a test: what Yard starts as a process of its own.
 TEST_CASE("carry an attempt" * doctest::skip()) {
   const char* folder = std::getenv("TEST_FOLDER");
@@ -237,41 +271,27 @@ TEST_CASE("a full disk at the server ends the run and says so") {
   CHECK(yard.server.end().error.find("no space left on device") == 0);
 }
 
+TEST_CASE("a server that has no space for the console stops the run and hears of its end") {
+  Yard yard;
+  yard.shell("echo hello; exec sleep 1000");
+  yard.server.refuse_console = 507;
+  CHECK(yard.carry() == kExitDone);
+  CHECK(yard.server.end().cause == EndCause::no_space);
+  CHECK(yard.server.end().error.find("logs are not whole") != std::string::npos);
+}
+
+TEST_CASE("a supervisor whose folder was removed while the server is away does not stay") {
+  Yard yard;
+  Alive alive(yard.dir.path());
+  yard.shell(alive.daemons() + "exec sleep 1000");
+  yard.launch();  // No server.
+  alive.wait_for_both();
+  REQUIRE(remove_tree(yard.folder));
+  yard.wait();
+  CHECK(alive.gone_within(0));
+}
+
 // ---- what kill -9 leaves ----
-
-namespace {
-
-// A fifo in the ranks' folder would be removed with it; this one lies beside.
-struct Alive {
-  fs::path path;
-  Fd fd;
-  explicit Alive(const fs::path& folder) : path(folder / "alive") {
-    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
-    fd = open_file(path, O_RDWR | O_NONBLOCK).value();
-  }
-  // A child, and a daemon that left session and parents behind, both holding the fifo.
-  std::string daemons() const {
-    const std::string hold = "exec 3>" + path.string() + "; printf x >&3; exec sleep 1000";
-    return "(setsid sh -c '(" + hold + ") &' &); sh -c '" + hold + "' & ";
-  }
-  void wait_for_both() {
-    std::string text;
-    while (text.size() < 2) {
-      pollfd polled{fd.get(), POLLIN, 0};
-      REQUIRE(poll(&polled, 1, 20'000) > 0);
-      char byte = 0;
-      if (read(fd.get(), &byte, 1) == 1) text += byte;
-    }
-    Fd reader = open_file(path, O_RDONLY | O_NONBLOCK).value();
-    fd = std::move(reader);
-  }
-  bool gone_within(int ms) {
-    pollfd polled{fd.get(), 0, 0};
-    return poll(&polled, 1, ms) > 0 && (polled.revents & POLLHUP) != 0;
-  }
-};
-
-}  // namespace
 
 TEST_CASE("kill -9 of a supervisor: its daemons are gone, and another tells what became of it") {
   for (const char* isolation : {"", "sweep"}) {

@@ -15,8 +15,10 @@ constexpr size_t kReportsPerCall = 64;
 constexpr int kFilePiecesPerRound = 8;
 constexpr milliseconds kPauseFirst{20};
 constexpr milliseconds kPauseMax{1000};
-constexpr int kRefusalsMax = 10;    // Of our token or run: then we are not wanted.
-constexpr int kDrainTriesMax = 30;  // At the end, of a server that answers and does not take it.
+constexpr int kRefusalsMax = 10;  // Of our token or run: then we are not wanted.
+// At the end, of a server that answers and does not take what we have.
+constexpr int kDrainTriesMax = 30;
+constexpr int kNoSpaceTriesMax = 8;
 
 bool goes_at_once(ReportKind kind) {
   return kind == ReportKind::preparing || kind == ReportKind::ended;
@@ -251,6 +253,11 @@ void Uplink::settle_failure(const Round& round, const Error& error) {
   pause_until_ = clock_.steady() + pause_;
   const bool of_reports = std::exchange(reports_refused_, false);
   if (error.kind == ErrorKind::unavailable || error.kind == ErrorKind::cancelled) {
+    std::error_code ignored;
+    if (!fs::exists(options_.folder, ignored) && !ignored) {
+      fence("the attempt's folder is gone");
+      return;
+    }
     if (pause_ == kPauseMax && !std::exchange(away_, true)) {
       log_.line("the server does not answer (" + error.message + "); what is new is kept here");
     }
@@ -272,7 +279,8 @@ void Uplink::settle_failure(const Round& round, const Error& error) {
       state_.news.no_space = told = true;
       state_.news.why = error.message;
     }
-    if (round.draining && !of_reports && refusals_ >= kDrainTriesMax) {
+    const int tries_max = error.kind == ErrorKind::no_space ? kNoSpaceTriesMax : kDrainTriesMax;
+    if (round.draining && !of_reports && refusals_ >= tries_max) {
       state_.drained = true;
       state_.given_up = error.message;
       changed_.notify_all();

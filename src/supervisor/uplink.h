@@ -37,6 +37,7 @@ class Uplink {
     std::string token;
     AttemptId attempt;
     bool resumed = false;  // An earlier supervisor may have sent some of it.
+    fs::path folder;  // Of the attempt: once it is gone, so is everybody who would want to know.
   };
   // `on_news` is called on the uplink's thread when news() has changed.
   Uplink(Clock& clock, Options options, std::vector<Spool*> spools, LogFiles& files, SystemLog& log,
@@ -109,7 +110,7 @@ class Uplink {
 
   // The thread's own.
   http::Client client_;
-  client::Attempt server_;
+  client::AttemptApi server_;
   std::string buffer_;
   std::vector<uint64_t> sent_;
   std::vector<bool> asked_;  // Whether the server said how much it has.
