@@ -110,7 +110,19 @@ Result<FollowState> FollowReader::finish() {
 // ---- calls ----
 
 Result<http::Response> Api::send(http::ClientRequest request) {
-  TRY_SET(http::Response response, client_.send(request));
+  Result<http::Response> answer = client_.send(request);
+  // The server may have died under this request. What may be asked twice is asked of the next one: a
+  // read, and a submission, whose id makes it the same. A sink may have taken part of an answer.
+  const bool twice = request.method == Method::get || request.target == api("/runs");
+  if (!answer && answer.error().kind == ErrorKind::unavailable && revive_ && twice &&
+      !request.sink) {
+    if (Result<http::Client> next = revive_()) {
+      client_ = *std::move(next);
+      answer = client_.send(request);
+    }
+  }
+  if (!answer) return answer;
+  http::Response response = *std::move(answer);
   if (trace_) {
     trace_(std::string(http::to_string(request.method)) + " " + request.target + ": " +
            std::to_string(response.status));

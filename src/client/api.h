@@ -92,6 +92,8 @@ class Api {
   http::Client& http() { return client_; }
   // Called after each answer with one line about it: "GET /api/v1/runs: 200".
   void trace(std::function<void(std::string_view)> trace) { trace_ = std::move(trace); }
+  // How to get to a server again when it died under a request; without it the request fails.
+  void revive(std::function<Result<http::Client>()> revive) { revive_ = std::move(revive); }
 
   Result<Json> server(bool with_token);
   Status stop_server();
@@ -145,6 +147,7 @@ class Api {
 
   http::Client client_;
   std::function<void(std::string_view)> trace_;
+  std::function<Result<http::Client>()> revive_;
 };
 
 }  // namespace trainyard::client

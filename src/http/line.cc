@@ -17,6 +17,7 @@ namespace trainyard::http {
 
 namespace {
 
+constexpr int kUnixSendBuffer = 1 << 20;
 constexpr milliseconds kBusyPause{5};  // Between tries at a socket whose queue is full.
 
 std::unexpected<Error> unreachable(int number) {
@@ -135,6 +136,11 @@ Status Line::try_connect(int family, const sockaddr* to, unsigned size, millisec
   if (error != 0) return unreachable(error);
   const int on = 1;
   if (family != AF_UNIX) ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  // A megabyte of console in one go, not in five; where we may not, as much as we may.
+  if (family == AF_UNIX && ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kUnixSendBuffer,
+                                        sizeof(kUnixSendBuffer)) != 0) {
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUF, &kUnixSendBuffer, sizeof(kUnixSendBuffer));
+  }
   return {};
 }
 

@@ -1,0 +1,253 @@
+#include "cli/cli.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/version.h"
+#include "cli/commands/commands.h"
+#include "cli/console.h"
+#include "cli/exit.h"
+#include "cli/interrupt.h"
+#include "cli/manual.h"
+#include "query/query.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr Option kCommon[] = {
+    {"--output -o", Takes::value, "FORMAT",
+     "json, jsonc, table, tsv, yaml, yamlc or none; table on a terminal, else json."},
+    {"--query", Takes::value, "JMESPATH", "Print only what this finds in the output."},
+    {"--only-show-errors", Takes::nothing, "", "No words of our own but errors."},
+    {"--verbose -v", Takes::nothing, "", "Say more."},
+    {"--debug", Takes::nothing, "", "Show every call to the server."},
+    {"--yes -y", Takes::nothing, "", "Do not ask."},
+    {"--help -h", Takes::nothing, "", "Show this."},
+    {"--home", Takes::value, "DIR", "Where Trainyard keeps everything; else $TRAINYARD_HOME."},
+    {"--server", Takes::value, "URL", "A server elsewhere; else $TRAINYARD_SERVER."},
+    {"--workspace-name -w --workspace", Takes::value, "NAME",
+     "The workspace; else what the folder is attached to, else default."},
+    {"--resource-group -g", Takes::value, "NAME", "Kept with a workspace; never needed."},
+    {"--subscription-id --subscription", Takes::value, "ID",
+     "Kept with a workspace; never needed."},
+    {"--path", Takes::value, "DIR", "The project's folder; else the current one."},
+    {"--output-metadata-file -t", Takes::value, "FILE",
+     "Write what is printed there too, as JSON."},
+};
+
+const std::span<const Option> kNone;
+
+const Command kCommands[] = {
+    {"submit", "Run a command with the current folder as its code", "[OPTION]… -- CMD [ARG]…",
+     kSubmitOptions, kNone, 0, Rest::apart, submit},
+    {"run list", "List runs, newest first", "[OPTION]…", kRunListOptions, kNone, 0, Rest::words,
+     run_list},
+    {"run show", "Show a run: state, attempts, timeline, code", "RUN", kRunShowOptions, kRunChoice,
+     1, Rest::words, run_show},
+    {"run cancel", "Stop a run", "RUN", kNone, kRunChoice, 1, Rest::words, run_cancel},
+    {"run wait", "Wait for a run's end and exit as it did", "RUN", kNone, kRunChoice, 1,
+     Rest::words, run_wait},
+    {"run logs", "Show what a run printed", "RUN [-f]", kRunLogsOptions, kRunChoice, 1, Rest::words,
+     run_logs},
+    {"run monitor-logs", "Follow what a run prints", "RUN", kRunMonitorLogsOptions, kRunChoice, 1,
+     Rest::words, run_monitor_logs},
+    {"run download-logs", "Fetch a run's logs", "RUN -d DIR", kRunDownloadLogsOptions, kRunChoice,
+     1, Rest::words, run_download_logs},
+    {"run download", "Fetch a run's outputs, or its code", "RUN -d DIR [--snapshot]",
+     kRunDownloadOptions, kRunChoice, 1, Rest::words, run_download},
+    {"run cp", "Copy a file or folder of a run", "RUN:PATH DEST", kNone, kNone, 2, Rest::words,
+     run_cp},
+    {"experiment list", "List experiments", "[--last N]", kListOptions, kNone, 0, Rest::words,
+     experiment_list},
+    {"workspace create", "Make a workspace", "NAME", kWorkspaceCreateOptions, kWorkspaceChoice, 1,
+     Rest::words, workspace_create},
+    {"workspace list", "List workspaces", "[--last N]", kListOptions, kNone, 0, Rest::words,
+     workspace_list},
+    {"workspace show", "Show a workspace", "[NAME]", kNone, kWorkspaceChoice, 1, Rest::words,
+     workspace_show},
+    {"workspace delete", "Delete a workspace and its runs", "NAME", kNone, kWorkspaceChoice, 1,
+     Rest::words, workspace_delete},
+    {"server run", "Run a server in the foreground", "[--listen HOST:PORT]", kServerRunOptions,
+     kNone, 0, Rest::words, server_run},
+    {"server start", "Start this home's server in the background", "", kServerStartOptions, kNone,
+     0, Rest::words, server_start},
+    {"server stop", "Stop this home's server; runs go on", "", kNone, kNone, 0, Rest::words,
+     server_stop},
+    {"server status", "Say whether a server runs here, and where", "", kServerStatusOptions, kNone,
+     0, Rest::words, server_status},
+    {"server backup", "Copy everything the server keeps", "DIR", kServerFolderOptions, kNone, 1,
+     Rest::words, server_backup},
+    {"server restore", "Make a home from a backup", "DIR", kServerFolderOptions, kNone, 1,
+     Rest::words, server_restore},
+    {"server check", "Check that everything kept is whole", "[--content]", kServerCheckOptions,
+     kNone, 0, Rest::words, server_check},
+    {"user create", "Make a user", "NAME [--role ROLE]", kUserCreateOptions, kUserChoice, 1,
+     Rest::words, user_create},
+    {"user list", "List users", "[--last N]", kListOptions, kNone, 0, Rest::words, user_list},
+    {"user delete", "Delete a user and revoke its tokens", "NAME", kNone, kUserChoice, 1,
+     Rest::words, user_delete},
+    {"token create", "Make a token, shown once", "[--user NAME]", kTokenCreateOptions, kNone, 0,
+     Rest::words, token_create},
+    {"token list", "List tokens", "[--last N]", kListOptions, kNone, 0, Rest::words, token_list},
+    {"token revoke", "Make a token worthless", "ID", kNone, kTokenChoice, 1, Rest::words,
+     token_revoke},
+    {"doctor", "Check this machine", "", kNone, kNone, 0, Rest::words, doctor},
+    {"supervise", "Carry one attempt of a run", "--folder DIR", kSuperviseOptions, kNone, 0,
+     Rest::words, supervise, true},
+};
+
+// Known words whose time has not come: refused by name, so that nobody looks for a mistyping.
+constexpr std::string_view kLater[] = {
+    "run submit-script",
+    "run submit-hyperdrive",
+    "run submit-pipeline",
+    "run evict",
+    "run rerun",
+    "run diff",
+    "run update",
+    "run monitor-tensorboard",
+    "workspace update",
+    "workspace share",
+    "workspace list-keys",
+    "workspace sync-keys",
+    "workspace diagnose",
+    "workspace update-dependencies",
+    "experiment create",
+    "experiment show",
+    "experiment delete",
+    "secret",
+    "studio",
+    "compute",
+    "computetarget",
+    "job",
+    "data",
+    "dataset",
+    "datastore",
+    "environment",
+    "model",
+    "folder",
+    "pipeline",
+    "service",
+    "endpoint",
+    "node",
+    "component",
+    "config",
+    "schedule",
+    "registry",
+    "batchai",
+};
+
+bool is_group(std::string_view word) {
+  const auto begins = [&](std::string_view name) {
+    return name.starts_with(word) && name.size() > word.size() && name[word.size()] == ' ';
+  };
+  return std::any_of(std::begin(kCommands), std::end(kCommands),
+                     [&](const Command& command) { return begins(command.name); });
+}
+
+const Command* find_command(std::string_view name) {
+  for (const Command& command : kCommands) {
+    if (command.name == name) return &command;
+  }
+  return nullptr;
+}
+
+Error unknown_command(const std::vector<std::string>& words) {
+  const std::string name = join(words, " ");
+  for (const std::string_view later : kLater) {
+    if (later == name || later == words.front()) {
+      return {ErrorKind::invalid, "'" + std::string(later) + "' comes with a later version",
+              "What is there already: trainyard --help"};
+    }
+  }
+  // Only neighbours are near: "run lst" means a command of `run`, "runs" a first word.
+  std::vector<std::string> known;
+  for (const Command& command : kCommands) {
+    if (command.internal) continue;
+    known.emplace_back(words.size() > 1 ? command.name
+                                        : command.name.substr(0, command.name.find(' ')));
+  }
+  const std::string near = nearest(name, known);
+  return {ErrorKind::invalid, "unknown command '" + name + "'",
+          (near.empty() ? "" : "Did you mean 'trainyard " + near + "'?\n") +
+              std::string("Commands are listed by: trainyard --help")};
+}
+
+int say_error(const Error& error) {
+  if (error.kind == ErrorKind::cancelled && error.message == kOutputClosed) return kExitPipe;
+  static_cast<void>(write_output(STDERR_FILENO, format_error(error)).has_value());
+  if (error.kind == ErrorKind::internal) {
+    static_cast<void>(
+        write_output(STDERR_FILENO, "       This is a bug in Trainyard.\n").has_value());
+  }
+  return exit_code(error.kind);
+}
+
+int show(const std::string& text) {
+  const Status written = write_output(STDOUT_FILENO, text);
+  return written ? kExitOk : say_error(written.error());
+}
+
+bool asks_for(std::span<const std::string> words, std::string_view name, std::string_view letter) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return std::any_of(words.begin(), end,
+                     [&](const std::string& word) { return word == name || word == letter; });
+}
+
+int run_command(const Command& command, std::span<const std::string> words) {
+  const Grammar grammar{
+      {command.options, command.shared, kCommon}, command.words_max, command.rest};
+  auto args = Args::parse(grammar, words);
+  if (!args) {
+    Error error = args.error();
+    if (!error.hint.empty()) error.hint += "\n";
+    error.hint += "See: trainyard " + std::string(command.name) + " --help";
+    return say_error(error);
+  }
+  if (args->has("output")) {
+    if (const auto format = format_from(args->value("output")); !format) {
+      return say_error(format.error());
+    }
+  }
+  if (args->has("query")) {
+    if (const auto query = query::Query::compile(args->value("query")); !query) {
+      return say_error(query.error());
+    }
+  }
+  if (!command.internal) exit_on_interrupt();
+  Context context(command, *std::move(args));
+  const Result<int> code = command.run(context);
+  return code ? *code : say_error(code.error());
+}
+
+}  // namespace
+
+std::span<const Command> all_commands() { return kCommands; }
+std::span<const Option> common_options() { return kCommon; }
+
+int run(std::span<const std::string> words) {
+  Split split = split_name(kCommon, words, is_group);
+  const bool help_word = !split.name.empty() && split.name.front() == "help";
+  if (help_word) split = split_name(kCommon, split.left, is_group);
+  const bool help = help_word || asks_for(split.left, "--help", "-h");
+  if (split.name.empty()) {
+    if (asks_for(split.left, "--version", "--version")) {
+      return show("trainyard " + std::string(kVersion) + "\n");
+    }
+    if (help || split.left.empty()) return show(group_help("", kCommands));
+    const auto args = Args::parse({{kCommon}}, split.left);
+    if (!args) return say_error(args.error());
+    return show(group_help("", kCommands));
+  }
+  const std::string name = join(split.name, " ");
+  if (const Command* command = find_command(name); command != nullptr) {
+    if (help) return show(command_help(*command, kCommon));
+    return run_command(*command, split.left);
+  }
+  if (split.name.size() == 1 && is_group(name)) return show(group_help(name, kCommands));
+  return say_error(unknown_command(split.name));
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <span>
+
+#include "cli/command.h"
+#include "cli/context.h"
+
+// What the table of commands (cli.cc) is made of: one function and one table of options a command.
+namespace trainyard::cli {
+
+Result<int> submit(Context& context);
+extern const std::span<const Option> kSubmitOptions;
+
+Result<int> run_list(Context& context);
+Result<int> run_show(Context& context);
+Result<int> run_cancel(Context& context);
+Result<int> run_wait(Context& context);
+Result<int> run_logs(Context& context);
+Result<int> run_monitor_logs(Context& context);
+Result<int> run_download_logs(Context& context);
+Result<int> run_download(Context& context);
+Result<int> run_cp(Context& context);
+extern const std::span<const Option> kRunListOptions;
+extern const std::span<const Option> kRunShowOptions;
+extern const std::span<const Option> kRunLogsOptions;
+extern const std::span<const Option> kRunMonitorLogsOptions;
+extern const std::span<const Option> kRunDownloadLogsOptions;
+extern const std::span<const Option> kRunDownloadOptions;
+extern const std::span<const Option> kRunChoice;  // Which run: for all that take one.
+
+Result<int> experiment_list(Context& context);
+// For lists that are short: newest first, cut by --last.
+extern const std::span<const Option> kListOptions;
+Status print_list(Context& context, Json list, const View& view);
+
+Result<int> workspace_create(Context& context);
+Result<int> workspace_list(Context& context);
+Result<int> workspace_show(Context& context);
+Result<int> workspace_delete(Context& context);
+extern const std::span<const Option> kWorkspaceCreateOptions;
+extern const std::span<const Option> kWorkspaceChoice;
+
+Result<int> server_run(Context& context);
+Result<int> server_start(Context& context);
+Result<int> server_stop(Context& context);
+Result<int> server_status(Context& context);
+Result<int> server_backup(Context& context);
+Result<int> server_restore(Context& context);
+Result<int> server_check(Context& context);
+extern const std::span<const Option> kServerRunOptions;
+extern const std::span<const Option> kServerStartOptions;
+extern const std::span<const Option> kServerStatusOptions;
+extern const std::span<const Option> kServerFolderOptions;
+extern const std::span<const Option> kServerCheckOptions;
+
+Result<int> user_create(Context& context);
+Result<int> user_list(Context& context);
+Result<int> user_delete(Context& context);
+extern const std::span<const Option> kUserCreateOptions;
+extern const std::span<const Option> kUserChoice;
+
+Result<int> token_create(Context& context);
+Result<int> token_list(Context& context);
+Result<int> token_revoke(Context& context);
+extern const std::span<const Option> kTokenCreateOptions;
+extern const std::span<const Option> kTokenChoice;
+
+Result<int> doctor(Context& context);
+
+Result<int> supervise(Context& context);
+extern const std::span<const Option> kSuperviseOptions;
+
+}  // namespace trainyard::cli

@@ -1,0 +1,87 @@
+#include <algorithm>
+
+#include "base/version.h"
+#include "cli/commands/commands.h"
+#include "cli/exit.h"
+#include "cli/findings.h"
+
+namespace trainyard::cli {
+namespace {
+
+Finding look_at_server(Context& context, const Place& place) {
+  const auto api = context.api_if_there();
+  if (!api) {
+    if (!place.remote())
+      return {Grade::ok, "server", "not running; the next command starts it", ""};
+    return {Grade::fail, "server", api.error().message, "Check TRAINYARD_SERVER and the network."};
+  }
+  const auto server = (*api)->server(false);
+  if (!server) {
+    return {Grade::fail, "server", server.error().message,
+            server.error().hint.empty() ? "See its log." : server.error().hint};
+  }
+  const std::string version = cell_of(*server, "version");
+  if (version != kVersion) {
+    return {Grade::warn, "server",
+            "version " + version + ", this command is " + std::string(kVersion),
+            "Restart it with: trainyard server stop && trainyard server start"};
+  }
+  return {Grade::ok, "server", "version " + version + " at " + cell_of(*server, "url"), ""};
+}
+
+Json to_json(const std::vector<Finding>& findings) {
+  Json list = Json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"status", std::string(to_string(finding.grade))},
+                    {"name", finding.name},
+                    {"message", finding.words},
+                    {"advice", finding.advice}});
+  }
+  return list;
+}
+
+// "warn  disk  1.2 GB free at /home. Free some space."
+std::string in_words(const Json& list) {
+  Table table;
+  for (const Json& finding : list) {
+    const std::string advice = cell_of(finding, "advice");
+    table.rows.push_back({cell_of(finding, "status"), cell_of(finding, "name"),
+                          cell_of(finding, "message") + (advice.empty() ? "" : ". " + advice)});
+  }
+  return render_table(table, {});
+}
+
+}  // namespace
+
+Result<int> doctor(Context& context) {
+  TRY_SET(const Place place, context.place());
+  const std::vector<Finding> findings = {
+      look_at_machine(),
+      look_at_home(place.home),
+      look_at_disk(place.home),
+      look_at_namespaces(),
+      look_at_python(),
+      look_at_program("docker", "docker", "containers come with a later version",
+                      "not here; containers come with a later version"),
+      look_at_program("podman", "podman", "containers come with a later version",
+                      "not here; containers come with a later version"),
+      look_at_program("slurm", "sbatch", "clusters come with a later version",
+                      "not here; clusters come with a later version"),
+      look_at_fuse(),
+      look_at_server(context, place),
+      look_at_clock(context.clock().wall()),
+  };
+  TRY(context.print(to_json(findings), {.table =
+                                            [](const Json& list) {
+                                              static constexpr std::string_view kKeys[] = {
+                                                  "status", "name", "message", "advice"};
+                                              return plain_table(list, kKeys);
+                                            },
+                                        .text = in_words}));
+  const bool failed = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.grade == Grade::fail;
+  });
+  return failed ? kExitUnavailable : kExitOk;
+}
+
+}  // namespace trainyard::cli

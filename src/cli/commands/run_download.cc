@@ -1,0 +1,211 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/commands/commands.h"
+#include "cli/console.h"
+#include "cli/exit.h"
+#include "cli/progress.h"
+#include "client/blobs.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr Option kLogsOptions[] = {
+    {"--output-dir -d --directory", Takes::value, "DIR", "Where to put them; made if need be."},
+};
+constexpr Option kDownloadOptions[] = {
+    {"--output-dir -d --directory", Takes::value, "DIR",
+     "Where to put it; else the current folder."},
+    {"--snapshot", Takes::nothing, "", "The code as it was submitted, instead of the outputs."},
+};
+
+struct RemoteFile {
+  std::string path;
+  std::string kind;
+  uint64_t size = 0;
+};
+
+Result<std::vector<RemoteFile>> list_files(client::Api& api, const RunId& id) {
+  TRY_SET(const Json files, api.files(id));
+  std::vector<RemoteFile> found;
+  for (const Json& file : files) {
+    RemoteFile each{cell_of(file, "path"), cell_of(file, "kind"), 0};
+    TRY_SET(const int64_t size, wire::int_member(file, "size"));
+    each.size = static_cast<uint64_t>(size);
+    // A script names its own files: none of them may lead out of the folder we write to.
+    TRY(check_relative_path(each.path));
+    found.push_back(std::move(each));
+  }
+  return found;
+}
+
+uint64_t total_of(const std::vector<RemoteFile>& files) {
+  uint64_t total = 0;
+  for (const RemoteFile& file : files) total += file.size;
+  return total;
+}
+
+// All that there is of the file now, in as many answers as it takes.
+Status fetch(client::Api& api, const RunId& id, const std::string& path,
+             const client::ByteSink& sink) {
+  uint64_t from = 0;
+  for (;;) {
+    TRY_SET(const client::FilePart part, api.file(id, path, from, 0, sink));
+    if (part.next <= from) return {};
+    from = part.next;
+  }
+}
+
+// Whole or not there: to a name beside it first.
+Status fetch_to(client::Api& api, const RunId& id, const RemoteFile& file, const fs::path& place,
+                const std::function<void(size_t)>& on_bytes) {
+  if (place.has_parent_path()) TRY(make_dirs(place.parent_path()));
+  const fs::path half = place.string() + ".part";
+  {
+    TRY_SET(const Fd out, open_file(half, O_WRONLY | O_CREAT | O_TRUNC));
+    const Status fetched = fetch(api, id, file.path, [&](std::string_view bytes) -> Status {
+      TRY(write_all(out.get(), bytes, half.string()));
+      on_bytes(bytes.size());
+      return {};
+    });
+    if (!fetched) {
+      ::unlink(half.c_str());
+      return fetched;
+    }
+  }
+  if (::rename(half.c_str(), place.c_str()) == 0) return {};
+  const int number = errno;
+  ::unlink(half.c_str());
+  return fail_errno(number, "write " + place.string());
+}
+
+Status fetch_all(Context& context, client::Api& api, const RunId& id,
+                 const std::vector<RemoteFile>& files,
+                 const std::function<fs::path(const RemoteFile&)>& place_of) {
+  Progress progress(context.clock(), "download", context.shows_progress());
+  const uint64_t total = total_of(files);
+  uint64_t done = 0;
+  for (const RemoteFile& file : files) {
+    TRY_WITHIN("download " + file.path, fetch_to(api, id, file, place_of(file), [&](size_t size) {
+                 done += size;
+                 progress.update(done, total);
+               }));
+  }
+  return {};
+}
+
+// What was done, for -o; in words on stderr.
+Status say_done(Context& context, std::string_view what, uint64_t files, uint64_t bytes,
+                const fs::path& folder) {
+  context.say(std::string(what) + " " + std::to_string(files) +
+              (files == 1 ? " file, " : " files, ") + format_size(bytes) + " in " +
+              folder.string());
+  if (!context.format_given()) return {};
+  const Json done = {{"folder", folder.string()}, {"files", files}, {"bytes", bytes}};
+  return context.print(done, {.table = [](const Json& value) {
+                         static constexpr std::string_view kKeys[] = {"folder", "files", "bytes"};
+                         return plain_table(value, kKeys);
+                       }});
+}
+
+// "RUN:PATH"
+struct Source {
+  RunId run;
+  std::string path;
+};
+
+Result<Source> parse_source(const std::string& word) {
+  const size_t colon = word.find(':');
+  if (colon == std::string::npos || colon == 0) {
+    return fail(ErrorKind::invalid, "'" + word + "' is not RUN:PATH",
+                "As in: trainyard run cp RUN:outputs/model.pkl .");
+  }
+  Source source{RunId{word.substr(0, colon)}, word.substr(colon + 1)};
+  TRY(check_name(source.run.value, "run"));
+  while (source.path.ends_with('/')) source.path.pop_back();
+  if (source.path == ".") source.path.clear();
+  if (!source.path.empty()) TRY(check_relative_path(source.path));
+  return source;
+}
+
+}  // namespace
+
+constinit const std::span<const Option> kRunDownloadLogsOptions = kLogsOptions;
+constinit const std::span<const Option> kRunDownloadOptions = kDownloadOptions;
+
+Result<int> run_download_logs(Context& context) {
+  if (!context.args().has("output-dir")) {
+    return fail(ErrorKind::invalid, "where to?", "Give a folder with -d DIR.");
+  }
+  TRY_SET(const RunId id, context.chosen_run());
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(std::vector<RemoteFile> files, list_files(*api, id));
+  std::erase_if(files, [](const RemoteFile& file) {
+    return file.kind == "output" || file.kind == "snapshot";
+  });
+  const fs::path folder = context.args().value("output-dir");
+  TRY(make_dirs(folder));
+  TRY(fetch_all(context, *api, id, files,
+                [&](const RemoteFile& file) { return folder / file.path; }));
+  TRY(say_done(context, "logs", files.size(), total_of(files), folder));
+  return kExitOk;
+}
+
+Result<int> run_download(Context& context) {
+  TRY_SET(const RunId id, context.chosen_run());
+  TRY_SET(client::Api * api, context.api());
+  const bool code = context.args().has("snapshot");
+  // The outputs keep their folder's name, as scripts know it; the code is the folder.
+  const fs::path folder = context.args().value("output-dir", ".");
+  const fs::path into = code ? folder : folder / "outputs";
+  TRY_SET(const snapshot::Tree tree, code ? api->snapshot(id) : api->outputs(id));
+  TRY(make_dirs(into));
+  Progress progress(context.clock(), "download", context.shows_progress());
+  TRY(client::download_tree(api->http(), tree, into, [&](const client::Transfer& transfer) {
+    progress.update(transfer.bytes_done, transfer.bytes_total);
+  }));
+  TRY(say_done(context, code ? "snapshot" : "outputs", tree.files(), tree.bytes(), into));
+  return kExitOk;
+}
+
+Result<int> run_cp(Context& context) {
+  const auto& words = context.args().words();
+  if (words.size() != 2) {
+    return fail(ErrorKind::invalid, "what from where?",
+                "As in: trainyard run cp RUN:outputs/model.pkl .");
+  }
+  TRY_SET(const Source source, parse_source(words[0]));
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(std::vector<RemoteFile> files, list_files(*api, source.run));
+  const std::string prefix = source.path.empty() ? "" : source.path + "/";
+  const bool one = std::any_of(files.begin(), files.end(),
+                               [&](const RemoteFile& file) { return file.path == source.path; });
+  std::erase_if(files, [&](const RemoteFile& file) {
+    return one ? file.path != source.path : !file.path.starts_with(prefix);
+  });
+  if (files.empty()) {
+    return fail(ErrorKind::not_found,
+                "run " + source.run.value + ": no file or folder '" + source.path + "'");
+  }
+  if (one && words[1] == "-") {
+    TRY(fetch(*api, source.run, source.path,
+              [](std::string_view bytes) { return write_output(STDOUT_FILENO, bytes); }));
+    return kExitOk;
+  }
+  // As cp does: into a folder that is there, else under the name given.
+  fs::path dest = words[1];
+  std::error_code ignored;
+  if (fs::is_directory(dest, ignored)) {
+    dest /= fs::path(source.path.empty() ? source.run.value : source.path).filename();
+  } else if (one && words[1].ends_with('/')) {
+    return fail(ErrorKind::not_found, words[1] + ": no such folder");
+  }
+  TRY(fetch_all(context, *api, source.run, files, [&](const RemoteFile& file) {
+    return one ? dest : dest / file.path.substr(prefix.size());
+  }));
+  TRY(say_done(context, "copied", files.size(), total_of(files), dest));
+  return kExitOk;
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,98 @@
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/commands/commands.h"
+#include "cli/exit.h"
+#include "cli/follow.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--follow -f", Takes::nothing, "", "Go on until the run is over, and exit as it did."},
+    {"--rank", Takes::value, "R", "Only this rank's."},
+    {"--attempt", Takes::value, "A", "Only this attempt's."},
+    {"--tail", Takes::value, "N", "Only the last N lines of each rank."},
+};
+// What monitor-logs has of them: it always follows.
+constexpr auto kMonitorOptions = std::span(kOptions).subspan(1);
+
+std::string console_path(int ranks, int rank) {
+  if (ranks == 1) return "user_logs/std_log.txt";
+  return "user_logs/std_log_process_" + std::to_string(rank) + ".txt";
+}
+
+// The newest attempt, or what is asked for when that is an older one.
+Result<std::optional<int>> older_attempt(const Json& run, std::optional<int> attempt) {
+  if (!attempt) return std::optional<int>();
+  const auto attempts = run.find("attempts");
+  const int count = attempts == run.end() ? 0 : static_cast<int>(attempts->size());
+  if (*attempt > count) {
+    return fail(ErrorKind::not_found,
+                "run " + cell_of(run, "id") + ": no attempt " + std::to_string(*attempt),
+                "It had " + std::to_string(count) + ".");
+  }
+  return *attempt < count ? attempt : std::nullopt;
+}
+
+// Where to begin and, for an older attempt, to end.
+Status set_stretch(client::Api& api, const RunId& id, std::optional<int> attempt,
+                   std::optional<int> older, std::optional<int> tail, FollowOptions& options) {
+  if (!tail && (!attempt || *attempt == 1) && !older) return {};
+  const auto ranks = static_cast<size_t>(options.ranks);
+  options.from.assign(ranks, 0);
+  if (older) options.to.assign(ranks, 0);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    if (options.rank && *options.rank != rank) continue;
+    const auto at = static_cast<size_t>(rank);
+    const std::string path = console_path(options.ranks, rank);
+    if (attempt) {
+      TRY_SET(const auto stretch, api.attempt(id, path, *attempt));
+      options.from[at] = stretch.begin;
+      if (older) options.to[at] = stretch.end;
+    }
+    if (tail) {
+      TRY_SET(const auto stretch, api.tail(id, path, *tail));
+      options.from[at] = std::max(options.from[at], stretch.begin);
+    }
+  }
+  return {};
+}
+
+Result<int> show_logs(Context& context, bool follow) {
+  const Args& args = context.args();
+  FollowOptions options;
+  TRY_SET(options.rank, int_option(args, "rank", 0));
+  TRY_SET(const std::optional<int> attempt, int_option(args, "attempt", 1));
+  TRY_SET(const std::optional<int> tail, int_option(args, "tail", 0));
+  TRY_SET(const RunId chosen, context.chosen_run());
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json run, api->run(chosen));
+  const RunId id{cell_of(run, "id")};
+  options.ranks = run.value("nodeCount", 1) * run.value("processCountPerNode", 1);
+  if (options.rank && *options.rank >= options.ranks) {
+    return fail(ErrorKind::not_found,
+                "run " + id.value + ": no rank " + std::to_string(*options.rank),
+                "Its ranks are 0 to " + std::to_string(options.ranks - 1) + ".");
+  }
+  TRY_SET(const std::optional<int> older, older_attempt(run, attempt));
+  TRY(set_stretch(*api, id, attempt, older, tail, options));
+  if (!follow || older) {  // An attempt that is over prints no more.
+    TRY(show_console(context, id, options));
+    return kExitOk;
+  }
+  Interrupts interrupts([&] { say_interrupted(context, id); }, [&] { context.interrupt(); });
+  TRY_SET(const Followed followed, follow_run(context, id, options, interrupts));
+  return finish_followed(context, id, followed);
+}
+
+}  // namespace
+
+constinit const std::span<const Option> kRunLogsOptions = kOptions;
+constinit const std::span<const Option> kRunMonitorLogsOptions = kMonitorOptions;
+
+Result<int> run_logs(Context& context) { return show_logs(context, context.args().has("follow")); }
+
+Result<int> run_monitor_logs(Context& context) { return show_logs(context, true); }
+
+}  // namespace trainyard::cli

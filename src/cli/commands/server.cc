@@ -1,0 +1,212 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "api/backup.h"
+#include "api/check.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "cli/commands/commands.h"
+#include "cli/exit.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr seconds kStopMax{60};  // For what is under way to be answered.
+
+constexpr Option kStartOptions[] = {
+    {"--listen", Takes::value, "HOST:PORT", "The TCP address; else 127.0.0.1 and the port it had."},
+    {"--advertise", Takes::value, "URL", "How others reach it, where that is another address."},
+    {"--insecure", Takes::nothing, "", "Listen beyond this machine without encryption."},
+};
+constexpr Option kStatusOptions[] = {
+    {"--show-token", Takes::nothing, "", "Add a token for the API."},
+};
+constexpr Option kFolderOptions[] = {
+    {"--directory -d", Takes::value, "DIR", "The backup's folder, like the word."},
+};
+constexpr Option kCheckOptions[] = {
+    {"--content", Takes::nothing, "", "Read every file and compare it with its hash."},
+};
+
+View status_view() {
+  return {.table =
+              [](const Json& server) {
+                static constexpr std::string_view kKeys[] = {"pid", "url", "socket", "version"};
+                return plain_table(server, kKeys);
+              },
+          .text =
+              [](const Json& server) {
+                Table table;
+                for (auto it = server.begin(); it != server.end(); ++it) {
+                  table.rows.push_back({it.key(), cell(*it)});
+                }
+                return render_table(table, {});
+              }};
+}
+
+// What was given to `server start` for the server itself.
+std::vector<std::string> start_words(const Args& args) {
+  std::vector<std::string> words;
+  for (const std::string_view key : {"listen", "advertise"}) {
+    if (args.has(key)) words.push_back("--" + std::string(key) + "=" + args.value(key));
+  }
+  if (args.has("insecure")) words.emplace_back("--insecure");
+  return words;
+}
+
+Result<Place> own_home(const Context& context) {
+  TRY_SET(Place place, context.place());
+  if (!place.remote()) return place;
+  return fail(ErrorKind::invalid,
+              "'" + std::string(context.command().name) + "' is about a server on this machine",
+              "Leave out --server and TRAINYARD_SERVER, or name its home with --home.");
+}
+
+Error no_server(const Place& place, const Error& why) {
+  if (place.remote()) return why;
+  return {ErrorKind::unavailable, "no server runs for the home " + place.home.root().string(),
+          "Start one with: trainyard server start"};
+}
+
+Status wait_for_end(const Fd& process) {
+  pollfd end{process.get(), POLLIN, 0};
+  const int timeout = static_cast<int>(milliseconds(kStopMax).count());
+  int ready = 0;
+  do {
+    ready = poll(&end, 1, timeout);
+  } while (ready < 0 && errno == EINTR);
+  if (ready > 0) return {};
+  return fail(ErrorKind::unavailable, "the server has not ended within 60 s",
+              "It answers what is under way first; look again with: trainyard server status");
+}
+
+// The backup's folder, absolute: the server has another current folder.
+Result<fs::path> backup_folder(const Context& context) {
+  std::vector<std::string> named = context.args().words();
+  if (context.args().has("directory")) named.push_back(context.args().value("directory"));
+  if (named.size() != 1 || named.front().empty()) {
+    return fail(ErrorKind::invalid, "which folder?",
+                "As in: trainyard " + std::string(context.command().name) + " DIR");
+  }
+  std::error_code error;
+  const fs::path folder = fs::absolute(named.front(), error).lexically_normal();
+  if (error) return fail_errno(error.value(), named.front());
+  return folder;
+}
+
+View members_view() {
+  View view = status_view();
+  view.table = [](const Json& value) {
+    Table table;
+    auto& row = table.rows.emplace_back();
+    for (const Json& item : value) row.push_back(cell(item));
+    return table;
+  };
+  return view;
+}
+
+std::string check_words(const Json& found) {
+  std::string text = cell_of(found, "runs") + " runs, " + cell_of(found, "blobs") +
+                     " files looked at: " + (found.value("ok", false) ? "all whole\n" : "\n");
+  if (!found.contains("findings")) return text;
+  for (const Json& finding : found["findings"]) {
+    text += cell_of(finding, "what") + " " + cell_of(finding, "name") + ": " +
+            cell_of(finding, "problem");
+    const std::string run = cell_of(finding, "run");
+    text += (run.empty() ? "" : " (run " + run + ")") + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+constinit const std::span<const Option> kServerStartOptions = kStartOptions;
+constinit const std::span<const Option> kServerStatusOptions = kStatusOptions;
+constinit const std::span<const Option> kServerFolderOptions = kFolderOptions;
+constinit const std::span<const Option> kServerCheckOptions = kCheckOptions;
+
+Result<int> server_start(Context& context) {
+  TRY_SET(const Place place, own_home(context));
+  const std::vector<std::string> words = start_words(context.args());
+  auto api = context.api_if_there();
+  if (api && !words.empty()) {
+    return fail(ErrorKind::conflict, "the home's server runs already",
+                "To start it otherwise, first: trainyard server stop");
+  }
+  if (!api) api = context.start(words);
+  if (!api) return std::unexpected(api.error());
+  TRY_SET(const Json server, (*api)->server(false));
+  TRY(context.print(server, status_view()));
+  return kExitOk;
+}
+
+Result<int> server_stop(Context& context) {
+  TRY_SET(const Place place, own_home(context));
+  const auto api = context.api_if_there();
+  if (!api) {
+    if (api.error().kind != ErrorKind::unavailable) return std::unexpected(api.error());
+    context.say("no server runs for the home " + place.home.root().string());
+    return kExitOk;
+  }
+  TRY_SET(const Json server, (*api)->server(false));
+  TRY_SET(const int64_t pid, wire::int_member(server, "pid"));
+  const auto process = open_pidfd(static_cast<pid_t>(pid));
+  TRY((*api)->stop_server());
+  if (process) TRY(wait_for_end(*process));
+  context.say("the server has stopped; runs go on");
+  return kExitOk;
+}
+
+Result<int> server_status(Context& context) {
+  TRY_SET(const Place place, context.place());
+  const auto api = context.api_if_there();
+  if (!api) {
+    if (api.error().kind != ErrorKind::unavailable && api.error().kind != ErrorKind::not_found) {
+      return std::unexpected(api.error());
+    }
+    return std::unexpected(no_server(place, api.error()));
+  }
+  TRY_SET(const Json server, (*api)->server(context.args().has("show-token")));
+  TRY(context.print(server, status_view()));
+  return kExitOk;
+}
+
+Result<int> server_backup(Context& context) {
+  TRY(own_home(context));
+  TRY_SET(const fs::path folder, backup_folder(context));
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json manifest, api->backup(folder.string()));
+  context.say("backed up to " + folder.string());
+  TRY(context.print(manifest, members_view()));
+  return kExitOk;
+}
+
+Result<int> server_restore(Context& context) {
+  TRY_SET(const Place place, own_home(context));
+  TRY_SET(const fs::path folder, backup_folder(context));
+  TRY_SET(const Json manifest, api::restore(folder, place.home));
+  context.say("restored to the home " + place.home.root().string());
+  TRY(context.print(manifest, members_view()));
+  return kExitOk;
+}
+
+// By the server where one runs; a home too broken for a server is looked at without one.
+Result<int> server_check(Context& context) {
+  TRY_SET(const Place place, own_home(context));
+  const bool content = context.args().has("content");
+  const auto api = context.api_if_there();
+  const auto found =
+      api ? (*api)->check(content)
+          : api::check_home(place.home, context.clock(),
+                            content ? api::CheckDepth::content : api::CheckDepth::presence);
+  if (!found) return std::unexpected(found.error());
+  View view = members_view();
+  view.text = check_words;
+  TRY(context.print(*found, view));
+  return found->value("ok", false) ? kExitOk : kExitUnavailable;
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,32 @@
+#include "api/serve.h"
+#include "cli/commands/commands.h"
+#include "cli/exit.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--listen", Takes::value, "HOST:PORT", "The TCP address; else 127.0.0.1 and the port it had."},
+    {"--advertise", Takes::value, "URL", "How others reach it, where that is another address."},
+    {"--insecure", Takes::nothing, "", "Listen beyond this machine without encryption."},
+    {"--ready-fd", Takes::value, "FD", "Where to say that it listens, for what started it."},
+};
+
+}  // namespace
+
+constinit const std::span<const Option> kServerRunOptions = kOptions;
+
+Result<int> server_run(Context& context) {
+  const Args& args = context.args();
+  TRY_SET(Home home, find_home(args.value("home")));
+  TRY_SET(const std::optional<int> ready_fd, int_option(args, "ready-fd", 0));
+  api::ServeOptions options{.home = std::move(home)};
+  if (args.has("listen")) options.listen = args.value("listen");
+  options.insecure = args.has("insecure");
+  options.advertise = args.value("advertise");
+  options.ready_fd = ready_fd.value_or(-1);
+  TRY(api::serve(options));
+  return kExitOk;
+}
+
+}  // namespace trainyard::cli

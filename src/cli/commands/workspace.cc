@@ -1,0 +1,92 @@
+#include "cli/commands/commands.h"
+#include "cli/exit.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr Option kCreateOptions[] = {
+    {"--exist-ok", Takes::nothing, "", "Be content with one that is there."},
+    {"--location -l", Takes::value, "PLACE", "Taken from scripts for Azure; without meaning here."},
+    {"--friendly-name -f", Takes::value, "NAME", "", Since::later},
+};
+constexpr Option kChoice[] = {
+    {"--name -n", Takes::value, "NAME", "The workspace, like -w."},
+    {"--no-wait", Takes::nothing, "", "Taken from scripts for Azure; it takes no time here."},
+};
+
+View workspace_view() {
+  return {.table = [](const Json& value) {
+    static constexpr std::string_view kKeys[] = {"name", "createdBy", "createdAt", "resourceGroup",
+                                                 "subscriptionId"};
+    return plain_table(value, kKeys);
+  }};
+}
+
+// A word, -n or -w; empty when there is none of them.
+Result<std::string> named(const Context& context) {
+  const Args& args = context.args();
+  std::vector<std::string> names = args.words();
+  for (const std::string_view key : {"name", "workspace-name"}) {
+    if (args.has(key)) names.push_back(args.value(key));
+  }
+  if (names.empty()) return std::string();
+  if (names.size() > 1) return fail(ErrorKind::invalid, "one workspace at a time");
+  TRY(check_name(names.front(), "workspace"));
+  return names.front();
+}
+
+Result<std::string> must_be_named(const Context& context) {
+  TRY_SET(std::string name, named(context));
+  if (!name.empty()) return name;
+  return fail(ErrorKind::invalid, "which workspace?",
+              "Name it: trainyard " + std::string(context.command().name) + " NAME");
+}
+
+}  // namespace
+
+constinit const std::span<const Option> kWorkspaceCreateOptions = kCreateOptions;
+constinit const std::span<const Option> kWorkspaceChoice = kChoice;
+
+Result<int> workspace_create(Context& context) {
+  Workspace workspace;
+  TRY_SET(workspace.name, must_be_named(context));
+  workspace.subscription_id = context.args().value("subscription-id");
+  workspace.resource_group = context.args().value("resource-group");
+  TRY_SET(client::Api * api, context.api());
+  auto created = api->create_workspace(workspace);
+  if (!created && created.error().kind == ErrorKind::conflict && context.args().has("exist-ok")) {
+    created = api->workspace(workspace.name);
+  }
+  if (!created) return std::unexpected(created.error());
+  TRY(context.print(*created, workspace_view()));
+  return kExitOk;
+}
+
+Result<int> workspace_list(Context& context) {
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json workspaces, api->workspaces());
+  TRY(print_list(context, workspaces, workspace_view()));
+  return kExitOk;
+}
+
+Result<int> workspace_show(Context& context) {
+  TRY_SET(std::string name, named(context));
+  if (name.empty()) {
+    TRY_SET(name, context.workspace());
+  }
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json workspace, api->workspace(name));
+  TRY(context.print(workspace, workspace_view()));
+  return kExitOk;
+}
+
+Result<int> workspace_delete(Context& context) {
+  TRY_SET(const std::string name, must_be_named(context));
+  TRY(context.confirm("Delete the workspace " + name + " and all its runs?"));
+  TRY_SET(client::Api * api, context.api());
+  TRY(api->delete_workspace(name));
+  context.say("workspace " + name + " is deleted");
+  return kExitOk;
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,184 @@
+#include "cli/context.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <limits>
+
+#include "base/text.h"
+#include "cli/console.h"
+#include "query/query.h"
+
+namespace trainyard::cli {
+
+Context::Context(const Command& command, Args args)
+    : command_(command), args_(std::move(args)), screen_(look_at_screen()) {}
+
+// ---- the server ----
+
+Result<Place> Context::place() const {
+  return find_place(args_.value("server"), args_.value("home"));
+}
+
+Result<client::Api*> Context::keep(Result<http::Client> client) {
+  if (!client) return std::unexpected(std::move(client).error());
+  auto api = std::make_unique<client::Api>(*std::move(client));
+  if (args_.has("debug")) {
+    api->trace([this](std::string_view line) { insist("debug: " + std::string(line)); });
+  }
+  const std::lock_guard lock(mutex_);
+  api_ = std::move(api);
+  return api_.get();
+}
+
+Result<client::Api*> Context::api() {
+  if (api_) return api_.get();
+  return reconnect();
+}
+
+Result<client::Api*> Context::reconnect() {
+  TRY_SET(const Place where, place());
+  detail("server: " + (where.remote() ? where.url : where.home.socket().string()));
+  TRY_SET(client::Api * api, keep(connect_or_start(where, clock_)));
+  api->revive([this, where] { return connect_or_start(where, clock_); });
+  return api;
+}
+
+Result<client::Api*> Context::api_if_there() {
+  TRY_SET(const Place where, place());
+  return keep(connect(where));
+}
+
+Result<client::Api*> Context::start(std::span<const std::string> words) {
+  TRY_SET(const Place where, place());
+  return keep(connect_or_start(where, clock_, words));
+}
+
+void Context::interrupt() {
+  const std::lock_guard lock(mutex_);
+  if (api_) api_->http().interrupt();
+}
+
+// ---- where we are ----
+
+Result<fs::path> Context::folder() const {
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  if (error) return fail_errno(error.value(), "the current folder");
+  if (!args_.has("path")) return here;
+  const fs::path folder = (here / args_.value("path")).lexically_normal();
+  if (!fs::is_directory(folder, error)) {
+    return fail(error ? ErrorKind::not_found : ErrorKind::invalid,
+                "--path " + args_.value("path") + ": not a folder");
+  }
+  return folder.has_filename() ? folder : folder.parent_path();
+}
+
+Result<Project> Context::project() const {
+  TRY_SET(const fs::path where, folder());
+  return find_project(where);
+}
+
+Result<std::string> Context::workspace() const {
+  std::string name = args_.value("workspace-name");
+  if (name.empty()) {
+    TRY_SET(const Project attached, project());
+    name = attached.workspace.empty() ? "default" : attached.workspace;
+  }
+  TRY(check_name(name, "workspace"));
+  return name;
+}
+
+Result<RunId> Context::chosen_run() {
+  std::vector<std::string> named = args_.values("run");
+  for (const std::string& name : args_.values("name")) named.push_back(name);
+  if (!args_.words().empty()) named.push_back(args_.words().front());
+  if (named.size() != 1 || named.front().empty()) {
+    return fail(ErrorKind::invalid, named.empty() ? "which run?" : "one run at a time",
+                "Give its id, or a unique beginning of it: trainyard " +
+                    std::string(command_.name) + " RUN. Runs are listed by: trainyard run list");
+  }
+  const RunId id{named.front()};
+  TRY(check_name(id.value, "run"));
+  if (!args_.has("experiment-name")) return id;
+  TRY_SET(client::Api * server, api());
+  TRY_SET(const Json run, server->run(id));
+  if (cell_of(run, "experiment") == args_.value("experiment-name")) return id;
+  return fail(ErrorKind::not_found,
+              "run " + id.value + ": not in experiment '" + args_.value("experiment-name") + "'",
+              "It is in '" + cell_of(run, "experiment") + "'.");
+}
+
+// ---- our outputs ----
+
+void Context::say(std::string_view line) const {
+  if (!args_.has("only-show-errors")) insist(line);
+}
+
+void Context::warn(std::string_view line) const { say("warning: " + std::string(line)); }
+
+void Context::detail(std::string_view line) const {
+  if (args_.has("verbose") || args_.has("debug")) say(line);
+}
+
+void Context::insist(std::string_view line) const {
+  static_cast<void>(write_output(STDERR_FILENO, std::string(line) + "\n").has_value());
+}
+
+bool Context::shows_progress() const {
+  return screen_.error_terminal && !args_.has("only-show-errors");
+}
+
+Result<Format> Context::format() const {
+  return format_from(args_.value("output", screen_.out_terminal ? "table" : "json"));
+}
+
+Status Context::print(const Json& value, const View& view) const {
+  TRY_SET(const Format how, format());
+  if (args_.has("output-metadata-file")) TRY(write_metadata(value));
+  if (!args_.has("query")) return write_output(STDOUT_FILENO, render(value, how, view, screen_));
+  TRY_SET(const query::Query query, query::Query::compile(args_.value("query")));
+  TRY_SET(const Json found, query.search(value));
+  return write_output(STDOUT_FILENO, render(found, how, any_view(), screen_));
+}
+
+Status Context::write_metadata(const Json& value) const {
+  const fs::path path = args_.value("output-metadata-file");
+  const std::string text = render_json(value, false);
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::exists(status) || fs::is_regular_file(status)) {
+    TRY_WITHIN("-t " + path.string(), write_file(path, text));
+    return {};
+  }
+  TRY_SET(const Fd file, open_file(path, O_WRONLY));  // A pipe, or /dev/stdout.
+  return write_all(file.get(), text, path.string());
+}
+
+Status Context::confirm(std::string_view question) const {
+  if (args_.has("yes")) return {};
+  if (isatty(STDIN_FILENO) != 1 || !screen_.error_terminal) {
+    return fail(ErrorKind::invalid, std::string(question) + " Not without a yes",
+                "Say so with --yes.");
+  }
+  static_cast<void>(write_output(STDERR_FILENO, std::string(question) + " (y/n): ").has_value());
+  std::string answer(64, '\0');
+  const ssize_t got = ::read(STDIN_FILENO, answer.data(), answer.size());
+  answer.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  const std::string_view said = trim(answer);
+  if (said == "y" || said == "Y" || said == "yes") return {};
+  return fail(ErrorKind::cancelled, "left as it is");
+}
+
+Result<std::optional<int>> int_option(const Args& args, std::string_view key, int low) {
+  if (!args.has(key)) return std::optional<int>();
+  const std::string what = "--" + std::string(key);
+  TRY_SET(const int64_t value, parse_int(args.value(key), what));
+  if (value < low || value > std::numeric_limits<int>::max()) {
+    return fail(ErrorKind::invalid,
+                what + " " + args.value(key) + ": must be at least " + std::to_string(low));
+  }
+  return std::optional<int>(static_cast<int>(value));
+}
+
+}  // namespace trainyard::cli

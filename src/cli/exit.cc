@@ -1,0 +1,51 @@
+#include "cli/exit.h"
+
+#include "base/text.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr std::string_view kHead = "error: ";
+
+// Whatever a message holds, it stays one line, and moves no cursor.
+std::string one_line(std::string_view text) {
+  std::string line = to_utf8(trim(text));
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return line;
+}
+
+}  // namespace
+
+int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::invalid:
+      return kExitInvalid;
+    case ErrorKind::denied:
+      return 3;
+    case ErrorKind::not_found:
+      return 4;
+    case ErrorKind::conflict:
+      return 5;
+    case ErrorKind::unavailable:
+    case ErrorKind::no_space:
+      return kExitUnavailable;
+    case ErrorKind::cancelled:
+      return kExitInterrupted;
+    case ErrorKind::internal:
+      return kExitBug;
+  }
+  return kExitBug;
+}
+
+std::string format_error(const Error& error) {
+  std::string text = std::string(kHead) + one_line(error.message) + "\n";
+  if (trim(error.hint).empty()) return text;
+  for (const std::string& line : split(error.hint, '\n')) {
+    text.append(kHead.size(), ' ').append(one_line(line)).append("\n");
+  }
+  return text;
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,234 @@
+#include "cli/follow.h"
+
+#include <algorithm>
+
+#include "cli/console.h"
+#include "cli/exit.h"
+#include "cli/run_view.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr int kWaitRunning_s = 20;
+constexpr int kWaitQueued_s = 1;  // Its reason changes without the run's version: look again.
+constexpr seconds kLostMax{120};  // A server that is not back by then is an error.
+constexpr milliseconds kBetweenTries{200};
+
+bool has_not_begun(std::string_view status) {
+  return status == "NotStarted" || status == "Queued" || status == "Provisioning";
+}
+
+// A run that starts at once passes through waiting states; only a wait that lasts is worth words.
+constexpr milliseconds kWorthWords{300};
+
+// Finds the server again. Returns early, without an error, when `given_up` says so.
+template <class GivenUp>
+Status find_again(Context& context, const Error& why, const GivenUp& given_up) {
+  context.say("the server does not answer (" + why.message + "); looking for it again");
+  const SteadyTime until = context.clock().steady() + kLostMax;
+  for (;;) {
+    context.clock().sleep_until(context.clock().steady() + kBetweenTries, {});
+    if (given_up()) return {};
+    const auto api = context.reconnect();
+    if (api) return {};
+    const ErrorKind kind = api.error().kind;
+    const bool passing = kind == ErrorKind::unavailable || kind == ErrorKind::conflict;
+    if (!passing || context.clock().steady() > until) return std::unexpected(api.error());
+  }
+}
+
+class Follower {
+ public:
+  Follower(Context& context, const RunId& id, const FollowOptions& options, Interrupts* interrupts)
+      : context_(context),
+        id_(id),
+        interrupts_(interrupts),
+        to_(options.to),
+        console_(options.ranks > 1 && !options.rank ? Prefix::ranks : Prefix::no) {
+    query_.from = options.from;
+    query_.from.resize(static_cast<size_t>(std::max(1, options.ranks)));
+    query_.version = options.version;
+    query_.rank = options.rank;
+    query_.wait_s = kWaitQueued_s;
+    started_ = context.clock().steady();
+  }
+
+  Result<Followed> run() {
+    for (;;) {
+      if (interrupts_->wish() == Wish::detach) return end(Outcome::detached);
+      if (interrupts_->wish() == Wish::cancel) TRY(cancel());
+      auto state = ask();
+      if (!state) {
+        if (console_.out_closed()) return Followed{Outcome::output_closed, {}};
+        TRY(recover(state.error()));
+        continue;
+      }
+      take(*state);
+      if (state_.final && state_.bytes == 0) return end(Outcome::ended);
+    }
+  }
+
+  // Until nothing more comes.
+  Status show() {
+    do {
+      query_.wait_s = 0;
+      auto state = ask();
+      if (!state) return std::unexpected(std::move(state).error());
+      take(*state);
+    } while (state_.bytes > 0);
+    return console_.finish();
+  }
+
+ private:
+  Result<client::FollowState> ask() {
+    TRY_SET(client::Api * api, context_.api());
+    return api->follow(id_, query_, [&](char stream, uint32_t rank, std::string_view bytes) {
+      const Status written = console_.write(stream, rank, within(rank, bytes));
+      if (rank >= query_.from.size()) query_.from.resize(rank + 1);
+      // Counted as they come: after a lost connection we go on from here.
+      query_.from[rank] += bytes.size();
+      return written;
+    });
+  }
+
+  // What of the bytes lies before the end we were given.
+  std::string_view within(uint32_t rank, std::string_view bytes) const {
+    if (rank >= to_.size() || rank >= query_.from.size()) return bytes;
+    const uint64_t at = query_.from[rank];
+    return bytes.substr(0, at < to_[rank] ? to_[rank] - at : 0);
+  }
+
+  void take(const client::FollowState& state) {
+    state_ = state;
+    query_.version = state.version;
+    for (size_t rank = 0; rank < state.next.size() && rank < query_.from.size(); ++rank) {
+      query_.from[rank] = std::max(query_.from[rank], state.next[rank]);
+    }
+    const bool waits = has_not_begun(state.status);
+    query_.wait_s = state.final ? 0 : waits ? kWaitQueued_s : kWaitRunning_s;
+    if (!waits || interrupts_ == nullptr || state.reason.empty() || state.reason == reason_) return;
+    if (context_.clock().steady() - started_ < kWorthWords) return;
+    reason_ = state.reason;
+    context_.say(waiting_line(reason_));
+  }
+
+  Status recover(const Error& error) {
+    const auto wishes = [&] {
+      return interrupts_->wish() == Wish::detach || interrupts_->wish() == Wish::cancel;
+    };
+    if (error.kind == ErrorKind::cancelled && wishes()) return {};
+    if (error.kind != ErrorKind::unavailable && error.kind != ErrorKind::cancelled) {
+      return std::unexpected(error);
+    }
+    return find_again(context_, error, wishes);
+  }
+
+  Status cancel() {
+    interrupts_->acknowledge_cancel();
+    TRY_SET(client::Api * api, context_.reconnect());
+    context_.insist("canceling run " + id_.value);
+    const auto run = api->cancel(id_);
+    // Over in the meantime: then there is nothing to cancel, and the stream tells the end.
+    if (!run && run.error().kind != ErrorKind::conflict) return std::unexpected(run.error());
+    return {};
+  }
+
+  Result<Followed> end(Outcome outcome) {
+    if (Status finished = console_.finish(); !finished) {
+      if (!console_.out_closed()) return std::unexpected(std::move(finished).error());
+      outcome = Outcome::output_closed;
+    }
+    return Followed{outcome, state_};
+  }
+
+  Context& context_;
+  RunId id_;
+  Interrupts* interrupts_;  // None: nothing is waited for.
+  std::vector<uint64_t> to_;
+  Console console_;
+  client::FollowQuery query_;
+  client::FollowState state_;
+  SteadyTime started_;
+  std::string reason_;
+};
+
+client::FollowState state_of(const Json& run) {
+  client::FollowState state;
+  state.status = cell_of(run, "status");
+  state.reason = cell_of(run, "reason");
+  state.error = cell_of(run, "error");
+  if (run.contains("exitCode") && run["exitCode"].is_number_integer()) {
+    state.exit_code = run["exitCode"].get<int>();
+  }
+  const auto status = run_status_from(state.status);
+  state.final = status && is_final(*status);
+  return state;
+}
+
+}  // namespace
+
+Result<Followed> follow_run(Context& context, const RunId& id, const FollowOptions& options,
+                            Interrupts& interrupts) {
+  return Follower(context, id, options, &interrupts).run();
+}
+
+Status show_console(Context& context, const RunId& id, const FollowOptions& options) {
+  return Follower(context, id, options, nullptr).show();
+}
+
+Result<Followed> wait_for_run(Context& context, const RunId& id) {
+  int64_t version = 0;
+  for (;;) {
+    TRY_SET(client::Api * api, context.api());
+    const auto run = api->wait(id, version, kWaitRunning_s);
+    if (!run) {
+      if (run.error().kind != ErrorKind::unavailable) return std::unexpected(run.error());
+      TRY(find_again(context, run.error(), [] { return false; }));
+      continue;
+    }
+    const client::FollowState state = state_of(*run);
+    if (state.final) return Followed{Outcome::ended, state};
+    version = run->value("version", version);
+  }
+}
+
+Result<int> finish_followed(Context& context, const RunId& id, const Followed& followed) {
+  if (followed.outcome == Outcome::output_closed) return kExitPipe;
+  if (followed.outcome == Outcome::detached) {
+    context.insist("Detached; the run goes on. Follow it with: trainyard run logs -f " + id.value +
+                   "   Cancel with: trainyard run cancel " + id.value);
+    return kExitInterrupted;
+  }
+  if (context.format_given() || context.args().has("output-metadata-file")) {
+    TRY_SET(client::Api * api, context.api());
+    TRY_SET(const Json run, api->run(id));
+    if (context.format_given()) {
+      TRY(context.print(run, run_details_view(context)));
+    } else {
+      TRY(context.write_metadata(run));
+    }
+  }
+  const client::FollowState& state = followed.state;
+  if (!state.error.empty()) context.say(state.status + ": " + state.error);
+  const int code = exit_code_of(state);
+  context.insist("run " + id.value + ": " + state.status + ", exit " + std::to_string(code));
+  return code;
+}
+
+void say_interrupted(const Context& context, const RunId& id) {
+  context.insist("\nrun " + id.value +
+                 ": Ctrl-C again within 2 s cancels it; it goes on otherwise");
+}
+
+int exit_code_of(const client::FollowState& state) {
+  if (state.exit_code) return *state.exit_code;
+  return state.status == "Completed" ? 0 : 1;
+}
+
+std::string waiting_line(const std::string& reason) {
+  constexpr std::string_view kWaits = "waits ";
+  if (!reason.starts_with(kWaits)) return "waiting: " + reason;
+  return "waiting " + reason.substr(kWaits.size());
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,285 @@
+#include "cli/output.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "base/text.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr std::pair<std::string_view, Format> kFormats[] = {
+    {"json", Format::json}, {"jsonc", Format::jsonc}, {"table", Format::table},
+    {"tsv", Format::tsv},   {"yaml", Format::yaml},   {"yamlc", Format::yamlc},
+    {"none", Format::none},
+};
+
+constexpr size_t kGap = 2;  // Between two columns.
+
+constexpr std::string_view kReset = "\x1b[0m";
+constexpr std::string_view kBold = "\x1b[1m";
+constexpr std::string_view kKey = "\x1b[34m";
+constexpr std::string_view kString = "\x1b[32m";
+constexpr std::string_view kOther = "\x1b[33m";
+
+std::string paint(std::string_view text, std::string_view colour, bool on) {
+  if (!on) return std::string(text);
+  return std::string(colour).append(text).append(kReset);
+}
+
+std::string_view colour_of(const Json& value) { return value.is_string() ? kString : kOther; }
+
+void put_json(const Json& value, size_t depth, std::string& out) {
+  if (!value.is_structured() || value.empty()) {
+    out += paint(wire::dump(value), colour_of(value), true);
+    return;
+  }
+  const bool object = value.is_object();
+  out += object ? "{\n" : "[\n";
+  size_t left = value.size();
+  for (auto it = value.begin(); it != value.end(); ++it) {
+    out.append((depth + 1) * 2, ' ');
+    if (object) out += paint(wire::dump(Json(it.key())), kKey, true) + ": ";
+    put_json(*it, depth + 1, out);
+    out += --left > 0 ? ",\n" : "\n";
+  }
+  out.append(depth * 2, ' ');
+  out += object ? "}" : "]";
+}
+
+// A plain YAML word is safe when no reader takes it for a number, a date, a boolean or syntax: only
+// words of letters that are no keyword are, and paths.
+bool is_plain(std::string_view text) {
+  static constexpr std::string_view kWords[] = {"true", "false", "yes", "no",  "on",  "off",
+                                                "null", "y",     "n",   "nan", "inf", "infinity"};
+  if (text.empty() || text.back() == ' ') return false;
+  const auto letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
+  if (!letter(text.front()) && text.front() != '/' && text.front() != '_') return false;
+  const auto safe = [&](char c) {
+    return letter(c) || (c >= '0' && c <= '9') || std::string_view("_-./ ").find(c) != text.npos;
+  };
+  if (!std::all_of(text.begin(), text.end(), safe)) return false;
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  return std::find(std::begin(kWords), std::end(kWords), lower) == std::end(kWords);
+}
+
+std::string yaml_scalar(const Json& value) {
+  if (value.is_string()) {
+    const std::string& text = value.get_ref<const std::string&>();
+    if (is_plain(text)) return text;
+  }
+  return wire::dump(value);  // A JSON scalar, [] and {} are YAML too.
+}
+
+// Each line begins with `depth` levels; `first` is what stands instead of them on the first line.
+void put_yaml(const Json& value, size_t depth, bool colour, bool after_dash, std::string& out) {
+  bool first = true;
+  for (auto it = value.begin(); it != value.end(); ++it) {
+    if (!(first && after_dash)) out.append(depth * 2, ' ');
+    first = false;
+    const bool nested = it->is_structured() && !it->empty();
+    if (value.is_object()) {
+      out += paint(yaml_scalar(Json(it.key())), kKey, colour) + ":";
+      if (nested) {
+        out += "\n";
+        put_yaml(*it, it->is_array() ? depth : depth + 1, colour, false, out);
+        continue;
+      }
+      out += " ";
+    } else {
+      out += "- ";
+      if (nested) {
+        put_yaml(*it, depth + 1, colour, true, out);
+        continue;
+      }
+    }
+    out += paint(yaml_scalar(*it), colour_of(*it), colour) + "\n";
+  }
+}
+
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+// Cells come from users: what would break the line or move the cursor becomes a space.
+std::string clean(std::string_view text) {
+  std::string out = to_utf8(text);
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Format> format_from(std::string_view name) {
+  for (const auto& [known, format] : kFormats) {
+    if (known == name) return format;
+  }
+  return fail(ErrorKind::invalid, "output format '" + std::string(name) + "' is not known",
+              "Formats: json, jsonc, table, tsv, yaml, yamlc, none.");
+}
+
+Screen look_at_screen() {
+  Screen screen;
+  screen.out_terminal = isatty(STDOUT_FILENO) == 1;
+  screen.error_terminal = isatty(STDERR_FILENO) == 1;
+  if (!screen.out_terminal) return screen;
+  const char* no_colour = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  screen.colour = (no_colour == nullptr || *no_colour == '\0') &&
+                  (term == nullptr || std::string_view(term) != "dumb");
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) screen.width = size.ws_col;
+  return screen;
+}
+
+std::string render(const Json& value, Format format, const View& view, const Screen& screen) {
+  switch (format) {
+    case Format::json:
+      return render_json(value, false);
+    case Format::jsonc:
+      return render_json(value, screen.colour);
+    case Format::yaml:
+      return render_yaml(value, false);
+    case Format::yamlc:
+      return render_yaml(value, screen.colour);
+    case Format::table:
+      if (view.text) return view.text(value);
+      return render_table(view.table(value), screen);
+    case Format::tsv:
+      return render_tsv(view.table(value));
+    case Format::none:
+      return {};
+  }
+  return {};
+}
+
+std::string render_table(const Table& table, const Screen& screen) {
+  std::vector<std::vector<std::string>> rows;
+  if (!table.header.empty()) rows.push_back(table.header);
+  for (const auto& row : table.rows) {
+    auto& cells = rows.emplace_back();
+    for (const std::string& text : row) cells.push_back(clean(text));
+  }
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+  }
+  std::string out;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::string line;
+    for (size_t i = 0; i < rows[r].size(); ++i) {
+      line += rows[r][i];
+      line.append(widths[i] - columns(rows[r][i]) + kGap, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    if (screen.width > 0) line = cut(line, static_cast<size_t>(screen.width));
+    const bool head = r == 0 && !table.header.empty();
+    out += paint(line, kBold, head && screen.colour) + "\n";
+  }
+  return out;
+}
+
+std::string render_tsv(const Table& table) {
+  std::string out;
+  for (const auto& row : table.rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i > 0) out += '\t';
+      out += clean(row[i]);
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+std::string render_json(const Json& value, bool colour) {
+  if (!colour) return wire::dump_pretty(value) + "\n";
+  std::string out;
+  put_json(value, 0, out);
+  return out + "\n";
+}
+
+std::string render_yaml(const Json& value, bool colour) {
+  if (!value.is_structured() || value.empty()) return yaml_scalar(value) + "\n";
+  std::string out;
+  put_yaml(value, 0, colour, false, out);
+  return out;
+}
+
+std::string cell(const Json& value) {
+  if (value.is_null()) return {};
+  if (value.is_string()) return value.get<std::string>();
+  return wire::dump(value);
+}
+
+std::string cell_of(const Json& object, std::string_view key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found == object.end() ? std::string() : cell(*found);
+}
+
+Table plain_table(const Json& value, std::span<const std::string_view> keys) {
+  Table table;
+  for (const std::string_view key : keys) {
+    // "createdAt" -> "CREATED AT"
+    std::string& head = table.header.emplace_back();
+    for (const char c : key) {
+      if (c >= 'A' && c <= 'Z') head += ' ';
+      head += static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
+    }
+  }
+  const auto add = [&](const Json& item) {
+    auto& row = table.rows.emplace_back();
+    for (const std::string_view key : keys) row.push_back(cell_of(item, key));
+  };
+  if (!value.is_array()) {
+    add(value);
+  } else {
+    for (const Json& item : value) add(item);
+  }
+  return table;
+}
+
+Table any_table(const Json& value) {
+  Table table;
+  const auto add = [&](const Json& item) {
+    auto& row = table.rows.emplace_back();
+    if (item.is_structured()) {
+      for (const Json& each : item) row.push_back(cell(each));
+    } else {
+      row.push_back(cell(item));
+    }
+  };
+  if (value.is_null()) return table;
+  if (!value.is_array()) {
+    add(value);
+  } else {
+    for (const Json& item : value) add(item);
+  }
+  const Json& first = value.is_array() && !value.empty() ? value.front() : value;
+  if (!first.is_object()) return table;
+  for (auto it = first.begin(); it != first.end(); ++it) table.header.push_back(it.key());
+  return table;
+}
+
+View any_view() { return {.table = any_table}; }
+
+size_t columns(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
+}
+
+std::string_view cut(std::string_view text, size_t columns_max) {
+  size_t seen = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!is_continuation(text[i]) && ++seen > columns_max) return text.substr(0, i);
+  }
+  return text;
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,170 @@
+#include "cli/run_view.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr size_t kFilesShown = 20;
+
+std::optional<WallTime> time_of(const Json& run, std::string_view key) {
+  const std::string text = cell_of(run, key);
+  if (text.empty()) return {};
+  const auto time = parse_time(text);
+  return time ? std::optional<WallTime>(*time) : std::nullopt;
+}
+
+// How long it ran, or has been running.
+std::string time_taken(const Json& thing, WallTime now) {
+  const auto started = time_of(thing, "startedAt");
+  if (!started) return {};
+  const WallTime ended = time_of(thing, "endedAt").value_or(now);
+  return format_duration(std::max(ended - *started, microseconds(0)));
+}
+
+std::string command_line(const Json& command) {
+  std::string line;
+  if (!command.is_array()) return cell(command);
+  for (const Json& word : command) {
+    std::string text = cell(word);
+    const bool plain =
+        !text.empty() && text.find_first_of(" \t\n'\"\\$`&|;<>()*?#~") == std::string::npos;
+    if (!plain) {
+      std::string quoted = "'";
+      for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+      text = quoted + "'";
+    }
+    if (!line.empty()) line += ' ';
+    line += text;
+  }
+  return line;
+}
+
+std::string pairs(const Json& object) {
+  std::string text;
+  if (!object.is_object()) return text;
+  for (auto it = object.begin(); it != object.end(); ++it) {
+    if (!text.empty()) text += ", ";
+    text += it.key() + "=" + cell(*it);
+  }
+  return text;
+}
+
+const Json& member(const Json& object, std::string_view key) {
+  static const Json kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+std::string about(const Json& run, WallTime now) {
+  Table table;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    if (!value.empty()) table.rows.push_back({std::string(name), value});
+  };
+  add("run", cell_of(run, "id"));
+  if (cell_of(run, "name") != cell_of(run, "id")) add("name", cell_of(run, "name"));
+  const std::string exit = cell_of(run, "exitCode");
+  add("status", cell_of(run, "status") + (exit.empty() ? "" : ", exit " + exit));
+  add("reason", cell_of(run, "reason"));
+  if (cell_of(run, "error") != cell_of(run, "reason")) add("error", cell_of(run, "error"));
+  add("command", command_line(member(run, "command")));
+  add("experiment", cell_of(run, "experiment"));
+  add("workspace", cell_of(run, "workspace"));
+  add("target", cell_of(run, "target"));
+  add("user", cell_of(run, "user"));
+  add("tags", pairs(member(run, "tags")));
+  add("created", cell_of(run, "createdAt") + " (" + ago(member(run, "createdAt"), now) + ")");
+  add("started", cell_of(run, "startedAt"));
+  add("ended", cell_of(run, "endedAt"));
+  add("time", time_taken(run, now));
+  add("studio", cell_of(run, "studioUrl"));
+  return render_table(table, {});
+}
+
+std::string attempts(const Json& run, WallTime now) {
+  const Json& list = member(run, "attempts");
+  if (!list.is_array() || list.empty()) return {};
+  Table table{{"ATTEMPT", "NODE", "STATUS", "TIME", "CPU", "MEMORY PEAK", "WHY"}, {}};
+  for (const Json& attempt : list) {
+    const double cpu = attempt.value("cpuSeconds", 0.0);
+    const auto peak = attempt.value("memoryPeakBytes", int64_t{0});
+    table.rows.push_back(
+        {cell_of(attempt, "number"), cell_of(attempt, "node"), cell_of(attempt, "status"),
+         time_taken(attempt, now), format_duration(microseconds(static_cast<int64_t>(cpu * 1e6))),
+         peak > 0 ? format_size(static_cast<uint64_t>(peak)) : "", cell_of(attempt, "reason")});
+  }
+  return "\n" + render_table(table, {});
+}
+
+std::string phases(const Json& run) {
+  const Json& list = member(run, "timeline");
+  if (!list.is_array() || list.empty()) return {};
+  Table table{{"PHASE", "ATTEMPT", "TIME", "WHAT"}, {}};
+  for (const Json& phase : list) {
+    const double lasted = phase.value("seconds", 0.0);
+    table.rows.push_back({cell_of(phase, "phase"), cell_of(phase, "attempt"),
+                          format_duration(microseconds(static_cast<int64_t>(lasted * 1e6))),
+                          cell_of(phase, "text")});
+  }
+  return "\n" + render_table(table, {});
+}
+
+std::string code(const Json& run, bool all_files) {
+  const Json& snapshot = member(run, "snapshot");
+  const Json& files = snapshot.is_object() ? member(snapshot, "files") : snapshot;
+  if (!files.is_array()) return {};
+  const auto bytes = static_cast<uint64_t>(run.value("snapshotBytes", int64_t{0}));
+  std::string text =
+      fmt::format("\nsnapshot {}: {} file{}, {}\n", cell_of(run, "snapshotId").substr(0, 12),
+                  files.size(), files.size() == 1 ? "" : "s", format_size(bytes));
+  const bool all = all_files || files.size() <= kFilesShown;
+  Table table;
+  for (const Json& file : files) {
+    if (!all && table.rows.size() == kFilesShown) break;
+    const auto size = file.value("size", uint64_t{0});
+    table.rows.push_back({"  " + cell_of(file, "path"), format_size(size)});
+  }
+  text += render_table(table, {});
+  if (!all) {
+    text += fmt::format("  … {} more: run show --files\n", files.size() - kFilesShown);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> run_header() {
+  return {"RUN", "EXPERIMENT", "STATUS", "TARGET", "STARTED", "TIME", "USER"};
+}
+
+std::vector<std::string> run_row(const Json& run, WallTime now) {
+  return {cell_of(run, "id"),     cell_of(run, "experiment"),         cell_of(run, "status"),
+          cell_of(run, "target"), ago(member(run, "startedAt"), now), time_taken(run, now),
+          cell_of(run, "user")};
+}
+
+View run_details_view(Context& context, Files files) {
+  const WallTime now = context.clock().wall();
+  return {.table = [now](const Json& run) { return Table{run_header(), {run_row(run, now)}}; },
+          .text = [=](const Json& run) { return run_details(run, now, files); }};
+}
+
+std::string run_details(const Json& run, WallTime now, Files files) {
+  return about(run, now) + attempts(run, now) + phases(run) + code(run, files == Files::all);
+}
+
+std::string ago(const Json& time, WallTime now) {
+  if (!time.is_string()) return {};
+  const auto parsed = parse_time(time.get<std::string>());
+  if (!parsed) return {};
+  const auto passed = std::chrono::duration_cast<seconds>(now - *parsed).count();
+  if (passed < 1) return "just now";
+  if (passed < 60) return fmt::format("{} s ago", passed);
+  if (passed < 3600) return fmt::format("{} min ago", passed / 60);
+  if (passed < 48 * 3600) return fmt::format("{} h ago", passed / 3600);
+  return fmt::format("{} days ago", passed / 86400);
+}
+
+}  // namespace trainyard::cli

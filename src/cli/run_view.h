@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "cli/context.h"
+#include "cli/output.h"
+
+namespace trainyard::cli {
+
+// The row of a list of runs; `now` for "2 min ago".
+std::vector<std::string> run_header();
+std::vector<std::string> run_row(const Json& run, WallTime now);
+
+// One run in detail: what it is, its attempts, where its time went, its code.
+enum class Files { some, all };  // Of a long snapshot.
+View run_details_view(Context& context, Files files = Files::some);
+std::string run_details(const Json& run, WallTime now, Files files);
+
+// "just now", "42 s ago", "9 min ago", "3 h ago", "2 days ago"; empty without a time.
+std::string ago(const Json& time, WallTime now);
+
+}  // namespace trainyard::cli
