@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fake_clock.h"
+#include "base/guarded.h"
 #include "control/control.h"
 #include "engine/fake.h"
 #include "store/history.h"
@@ -27,7 +28,7 @@ struct Yard {
   FakeEngine engine{{.cpus = 2, .memory_bytes = 16 * kGb}};
   std::unique_ptr<store::Store> store;
   std::unique_ptr<Control> control;
-  std::multiset<std::string> changed;
+  Guarded<std::multiset<std::string>> changed;
   int snapshot_checks = 0;
 
   fs::path reserve;  // None unless a test sets one.
@@ -51,7 +52,8 @@ struct Yard {
            }
            return control::SnapshotSize{3, 41};
          },
-         .changed = [this](const RunId& id) { changed.insert(id.value); }});
+         .changed =
+             [this](const RunId& id) { changed.with([&](auto& all) { all.insert(id.value); }); }});
     REQUIRE(control->recover());
   }
   void restart() {
