@@ -50,7 +50,7 @@ lint:  # clang-format and clang-tidy over all files
 format:  # Writes all C++ as clang-format wants it
 	@scripts/check-format --fix
 
-install: build  # Binary, manuals and completion under PREFIX=/usr/local
+install: build  # Binary and manuals under PREFIX=/usr/local
 	@cmake --install build/release --prefix $(PREFIX)
 
 clean:  # Removes build/

@@ -170,6 +170,18 @@ class RunLife(YardTest):
         self.assertEqual(done.code, 0, done)
         self.assertEqual(done.out, "before\n")
 
+    def test_a_quarter_of_a_gigabyte_of_console_loses_nothing(self):
+        source = self.scratch / "source"
+        with open(source, "wb") as out:
+            for i in range(256):
+                out.write((b"%05d " % i + b"x" * 57 + b"\n") * (1 << 14))
+        run = self.submit("--", "sh", "-c", f"cat {source}; echo end >&2")
+        self.assertEqual(self.finish(run, 120)["status"], "Completed")
+        kept = self.scratch / "kept"
+        self.ok("run", "cp", f"{run}:stdout.txt", kept)
+        self.assertEqual(subprocess.run(["cmp", str(source), str(kept)]).returncode, 0)
+        self.assertEqual(self.http("GET", f"/api/v1/runs/{run}/files/stderr.txt")[1], b"end\n")
+
     def test_logs_folder_is_there_live(self):
         self.write("slow.py", "import time\nf = open('logs/train.log', 'a')\n"
                    "f.write('epoch 1\\n'); f.flush()\n"
