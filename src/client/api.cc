@@ -111,8 +111,8 @@ Result<FollowState> FollowReader::finish() {
 
 Result<http::Response> Api::send(http::ClientRequest request) {
   Result<http::Response> answer = client_.send(request);
-  // The server may have died under this request. What may be asked twice is asked of the next one: a
-  // read, and a submission, whose id makes it the same. A sink may have taken part of an answer.
+  // The server may have died under this request. What may be asked twice is asked of the next one:
+  // a read, and a submission, whose id makes it the same. A sink may have taken part of an answer.
   const bool twice = request.method == Method::get || request.target == api("/runs");
   if (!answer && answer.error().kind == ErrorKind::unavailable && revive_ && twice &&
       !request.sink) {

@@ -14,7 +14,7 @@ namespace {
 // with unread bytes causes. So we say that we are done, and let it talk on for a little.
 constexpr seconds kLinger{2};
 constexpr size_t kLingerBytesMax = 8 * 1024 * 1024;
-constexpr int kBodyTurnsMax = 64;         // Then other connections have their turn.
+constexpr int kBodyTurnsMax = 64;        // Then other connections have their turn.
 constexpr size_t kIdleBufferMax = 1024;  // A larger buffer is given back between two requests.
 
 }  // namespace
@@ -220,8 +220,8 @@ SteadyTime Connection::body_deadline() const {
                   request_.arrived + service_.options.request_deadline);
 }
 
-// Reads on while there is something to read: a megabyte of console comes in dozens of pieces, and to
-// go back to the loop for each costs more than the bytes.
+// Reads on while there is something to read: a megabyte of console comes in dozens of pieces, and
+// to go back to the loop for each costs more than the bytes.
 void Connection::read_body() {
   const std::span<char> scratch = loop_.scratch();
   for (int turn = 0; turn < kBodyTurnsMax; ++turn) {
