@@ -41,17 +41,6 @@ char* as_c(const std::string& text) { return const_cast<char*>(text.c_str()); }
   _exit(127);
 }
 
-// A handler of ours would run in the child on memory that is ours; an ignored SIGPIPE would be
-// inherited and make programs spin on a closed pipe.
-void reset_signals() {
-  struct sigaction standard{};
-  standard.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) sigaction(number, &standard, nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
 bool place_standard_fds(const std::array<int, 3>& wanted) {
   std::array<int, 3> source = wanted;
   // One that already has a standard number could be overwritten by another before it is moved.
@@ -128,6 +117,23 @@ int read_error(int fd) {
 std::string describe(const SpawnOptions& options) { return "start " + options.command.front(); }
 
 }  // namespace
+
+void reset_signals() {
+  // The kernel's own call: glibc keeps 32 and 33 for itself and refuses to touch them, but whoever
+  // started us may have ignored them, and that is inherited too.
+  struct {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)();
+    unsigned long mask;
+  } const standard{};
+  for (int number = 1; number < NSIG; ++number) {
+    syscall(SYS_rt_sigaction, number, &standard, nullptr, sizeof standard.mask);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
 
 Result<Child> spawn(const SpawnOptions& options) {
   if (options.command.empty()) return fail(ErrorKind::invalid, "start: no command");

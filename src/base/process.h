@@ -33,6 +33,11 @@ struct Child {
 // Starts a program by vfork and exec; an error of exec is returned, not lost in the child.
 Result<Child> spawn(const SpawnOptions& options);
 
+// Every signal unblocked and at its default, for a child between fork and exec: a handler of ours
+// would run there on memory that is ours; an ignored SIGPIPE would make programs spin on a closed
+// pipe.
+void reset_signals();
+
 // A pidfd for a process that need not be our child.
 Result<Fd> open_pidfd(pid_t pid);
 

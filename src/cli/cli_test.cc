@@ -87,14 +87,15 @@ TEST_CASE("what is unknown is refused with 2 and the nearest thing we know") {
 }
 
 TEST_CASE("what comes later is refused by name") {
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"run", "evict", "x"},
-                                                {"run", "submit-script", "x.py"},
-                                                {"job", "create", "-f", "x.yml"},
-                                                {"secret", "set", "x"},
-                                                {"studio"},
-                                                {"submit", "--input", "x", "--", "true"},
-                                                {"submit", "--image=x"},
-                                                {"submit", "--distribution", "mpi", "--", "true"}}) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"run", "evict", "x"},
+        {"run", "submit-script", "x.py"},
+        {"job", "create", "-f", "x.yml"},
+        {"secret", "set", "x"},
+        {"studio"},
+        {"submit", "--input", "x", "--", "true"},
+        {"submit", "--image=x"},
+        {"submit", "--distribution", "mpi", "--", "true"}}) {
     const Ran result = ran(words);
     CHECK(result.code == kExitInvalid);
     CHECK(has(result.errors, "comes with a later version"));

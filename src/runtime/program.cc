@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/process.h"
 #include "base/text.h"
 
 namespace trainyard::runtime {
@@ -26,15 +27,6 @@ struct Failure {
   failure.step = step;
   failure.number = number;
   _exit(127);
-}
-
-void reset_signals() {
-  struct sigaction plain{};
-  plain.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) sigaction(number, &plain, nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
 // The streams may be any numbers, 0 to 2 among them: first out of the way, then into place.
@@ -83,8 +75,8 @@ Program::Program(const std::vector<std::string>& command,
 Program::Started Program::start(const Streams& streams, const rlimit& files,
                                 OnParentDeath on_death) const {
   Failure memory{StartStep::none, 0};
-  // Through a pointer whose value the compiler may not know: it would otherwise give the child's side
-  // of the branch a copy of its own, since that side never returns.
+  // Through a pointer whose value the compiler may not know: it would otherwise give the child's
+  // side of the branch a copy of its own, since that side never returns.
   Failure* const volatile hidden = &memory;
   Failure& failure = *hidden;
   // vfork: the parent waits until exec, so no page is copied and the errno comes back by itself.
