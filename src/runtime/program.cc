@@ -79,8 +79,9 @@ Program::Started Program::start(const Streams& streams, const rlimit& files,
   // side of the branch a copy of its own, since that side never returns.
   Failure* const volatile hidden = &memory;
   Failure& failure = *hidden;
-  // vfork: the parent waits until exec, so no page is copied and the errno comes back by itself.
-  const pid_t pid = vfork();
+  // vfork: the parent waits until exec, so no page is copied and the errno comes back by itself;
+  // posix_spawn could not say which step failed.
+  const pid_t pid = vfork();  // NOLINT(bugprone-unsafe-functions)
   if (pid == 0) {
     setsid();
     if (on_death == OnParentDeath::die) prctl(PR_SET_PDEATHSIG, SIGKILL);
