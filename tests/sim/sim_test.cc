@@ -15,7 +15,7 @@ namespace {
 
 struct Range {
   int64_t first = 1;
-  int64_t last = 300;
+  int64_t last = 250;
 };
 
 Range seeds() {
