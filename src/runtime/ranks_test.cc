@@ -278,28 +278,33 @@ TEST_CASE("SIGTERM to the group reaches the children, SIGKILL everything") {
 TEST_CASE("CPU time and memory of all processes are sampled") {
   for (const Isolation isolation : isolations()) {
     const TempDir folder;
-    const auto ranks = prepare(
-        {shell("python3 -c \"import time; b = bytearray(100 << 20)\nwhile time.process_time() < "
-               "0.5: pass\ntime.sleep(1.2)\" & wait")},
-        folder.path(), isolation);
+    const auto ranks =
+        prepare({shell("python3 -c \"import time; b = bytearray(100 << 20)\nwhile "
+                       "time.process_time() < 0.5: pass\ntime.sleep(1000)\" & wait")},
+                folder.path(), isolation);
     const Ranks::Outputs outputs = ranks->take_outputs(0);
     ranks->start();
-    Usage sampled, last;
+    Usage last;
+    bool seen = false;
+    int samples = 0;
     for (bool dead = false; !dead;) {
       pollfd polled{ranks->event_fd(), POLLIN, 0};
-      REQUIRE(poll(&polled, 1, 20'000) > 0);
+      REQUIRE(poll(&polled, 1, 60'000) > 0);
       while (const std::optional<RankEvent> event = ranks->next_event()) {
-        if (const auto* usage = std::get_if<Usage>(&*event)) sampled = *usage;
+        if (const auto* usage = std::get_if<Usage>(&*event)) {
+          // The kernel counts in ticks and cuts off: half a second may read as 0.49.
+          seen = seen || (usage->memory_bytes > 100 << 20 && usage->cpu_seconds >= 0.4);
+          if (seen || ++samples > 60) ranks->kill_all();
+        }
         if (const auto* all = std::get_if<AllDead>(&*event)) {
           last = all->usage;
           dead = true;
         }
       }
     }
-    CHECK(sampled.memory_bytes > 100 << 20);
-    CHECK(sampled.cpu_seconds >= 0.4);
-    CHECK(last.cpu_seconds >= 0.5);
-    CHECK(last.memory_peak_bytes >= sampled.memory_bytes);
+    CHECK(seen);
+    CHECK(last.cpu_seconds >= 0.4);
+    CHECK(last.memory_peak_bytes > 100 << 20);
   }
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -285,6 +288,36 @@ class Yard {
     server.start();
     launch();
     return wait();
+  }
+};
+
+// A fifo in the ranks' folder would be removed with it; this one lies beside.
+struct Alive {
+  fs::path path;
+  Fd fd;
+  explicit Alive(const fs::path& folder) : path(folder / "alive") {
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    fd = open_file(path, O_RDWR | O_NONBLOCK).value();
+  }
+  // A child, and a daemon that left session and parents behind, both holding the fifo.
+  std::string daemons() const {
+    const std::string hold = "exec 3>" + path.string() + "; printf x >&3; exec sleep 1000";
+    return "(setsid sh -c '(" + hold + ") &' &); sh -c '" + hold + "' & ";
+  }
+  void wait_for_both() {
+    std::string text;
+    while (text.size() < 2) {
+      pollfd polled{fd.get(), POLLIN, 0};
+      REQUIRE(poll(&polled, 1, 20'000) > 0);
+      char byte = 0;
+      if (read(fd.get(), &byte, 1) == 1) text += byte;
+    }
+    Fd reader = open_file(path, O_RDONLY | O_NONBLOCK).value();
+    fd = std::move(reader);
+  }
+  bool gone_within(int ms) {
+    pollfd polled{fd.get(), 0, 0};
+    return poll(&polled, 1, ms) > 0 && (polled.revents & POLLHUP) != 0;
   }
 };
 
