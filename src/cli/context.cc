@@ -56,7 +56,7 @@ Result<client::Api*> Context::start(std::span<const std::string> words) {
 
 void Context::interrupt() {
   const std::lock_guard lock(mutex_);
-  if (api_) api_->http().interrupt();
+  if (api_) api_->interrupt();
 }
 
 // ---- where we are ----

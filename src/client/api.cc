@@ -109,6 +109,11 @@ Result<FollowState> FollowReader::finish() {
 
 // ---- calls ----
 
+void Api::interrupt() {
+  const std::lock_guard lock(mutex_);
+  client_.interrupt();
+}
+
 Result<http::Response> Api::send(http::ClientRequest request) {
   Result<http::Response> answer = client_.send(request);
   // The server may have died under this request. What may be asked twice is asked of the next one:
@@ -117,7 +122,10 @@ Result<http::Response> Api::send(http::ClientRequest request) {
   if (!answer && answer.error().kind == ErrorKind::unavailable && revive_ && twice &&
       !request.sink) {
     if (Result<http::Client> next = revive_()) {
-      client_ = *std::move(next);
+      {
+        const std::lock_guard lock(mutex_);
+        client_ = *std::move(next);
+      }
       answer = client_.send(request);
     }
   }

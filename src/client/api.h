@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -84,12 +85,14 @@ struct FilePart {
 using ByteSink = std::function<Status(std::string_view)>;
 
 // One function per call of the API (wire/urls.h); an answer that is no success is its Error. Not
-// thread-safe, as its connection.
+// thread-safe, as its connection, but for interrupt().
 class Api {
  public:
   explicit Api(http::Client client) : client_(std::move(client)) {}
 
   http::Client& http() { return client_; }
+  // Makes a call under way fail with `cancelled`. Any thread.
+  void interrupt();
   // Called after each answer with one line about it: "GET /api/v1/runs: 200".
   void trace(std::function<void(std::string_view)> trace) { trace_ = std::move(trace); }
   // How to get to a server again when it died under a request; without it the request fails.
@@ -145,6 +148,7 @@ class Api {
   Result<Stretch> stretch(std::string target);
   Result<snapshot::Tree> tree(const RunId& id, std::string_view which);
 
+  std::mutex mutex_;  // Of replacing client_ against interrupt().
   http::Client client_;
   std::function<void(std::string_view)> trace_;
   std::function<Result<http::Client>()> revive_;

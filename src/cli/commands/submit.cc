@@ -1,7 +1,7 @@
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 
 #include "base/text.h"
@@ -137,7 +137,13 @@ Result<RunSpec> make_spec(const Context& context, const fs::path& folder) {
 // Fails before the submission where -t could not be written after it.
 Status check_metadata_file(const Args& args) {
   if (!args.has("output-metadata-file")) return {};
-  TRY_WITHIN("-t", open_file(args.value("output-metadata-file"), O_WRONLY | O_CREAT));
+  const fs::path file = args.value("output-metadata-file");
+  std::error_code ignored;
+  const fs::path place = fs::exists(file, ignored) ? file
+                         : file.has_parent_path()  ? file.parent_path()
+                                                   : ".";
+  if (fs::is_directory(file, ignored)) return fail(ErrorKind::invalid, "-t: it is a folder");
+  if (access(place.c_str(), W_OK) != 0) return fail_errno(errno, "-t " + file.string());
   return {};
 }
 
