@@ -126,7 +126,7 @@ class Follower {
   Status cancel() {
     interrupts_->acknowledge_cancel();
     TRY_SET(client::Api * api, context_.reconnect());
-    context_.insist("canceling run " + id_.value);
+    context_.insist("\ncanceling run " + id_.value);
     const auto run = api->cancel(id_);
     // Over in the meantime: then there is nothing to cancel, and the stream tells the end.
     if (!run && run.error().kind != ErrorKind::conflict) return std::unexpected(run.error());
@@ -209,7 +209,9 @@ Result<int> finish_followed(Context& context, const RunId& id, const Followed& f
     }
   }
   const client::FollowState& state = followed.state;
-  if (!state.error.empty()) context.say(state.status + ": " + state.error);
+  // "Canceled: canceled" would say nothing.
+  const bool says_more = !state.error.empty() && state.error != "canceled";
+  if (says_more) context.say(state.status + ": " + state.error);
   const int code = exit_code_of(state);
   context.insist("run " + id.value + ": " + state.status + ", exit " + std::to_string(code));
   return code;

@@ -145,9 +145,15 @@ std::vector<std::string> run_row(const Json& run, WallTime now) {
           cell_of(run, "user")};
 }
 
+std::vector<std::string> run_raw_row(const Json& run) {
+  return {cell_of(run, "id"),     cell_of(run, "experiment"), cell_of(run, "status"),
+          cell_of(run, "target"), cell_of(run, "startedAt"),  cell_of(run, "endedAt"),
+          cell_of(run, "user")};
+}
+
 View run_details_view(Context& context, Files files) {
   const WallTime now = context.clock().wall();
-  return {.table = [now](const Json& run) { return Table{run_header(), {run_row(run, now)}}; },
+  return {.table = [](const Json& run) { return Table{run_header(), {run_raw_row(run)}}; },
           .text = [=](const Json& run) { return run_details(run, now, files); }};
 }
 

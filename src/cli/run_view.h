@@ -10,6 +10,8 @@ namespace trainyard::cli {
 // The row of a list of runs; `now` for "2 min ago".
 std::vector<std::string> run_header();
 std::vector<std::string> run_row(const Json& run, WallTime now);
+// The same for programs (tsv): times as they are, the end instead of how long it took.
+std::vector<std::string> run_raw_row(const Json& run);
 
 // One run in detail: what it is, its attempts, where its time went, its code.
 enum class Files { some, all };  // Of a long snapshot.

@@ -58,10 +58,7 @@ class Printer {
   Status add(const Json& run) {
     if (!by_item()) {
       if (format_ == Format::tsv) {
-        table_.rows.push_back({cell_of(run, "id"), cell_of(run, "experiment"),
-                               cell_of(run, "status"), cell_of(run, "target"),
-                               cell_of(run, "startedAt"), cell_of(run, "endedAt"),
-                               cell_of(run, "user")});
+        table_.rows.push_back(run_raw_row(run));
       } else if (format_ != Format::none) {
         table_.rows.push_back(run_row(run, context_.clock().wall()));
       }
