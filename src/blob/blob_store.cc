@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -34,13 +36,25 @@ std::string new_mark() {
   return fmt::format("{:016x}", random);
 }
 
+// ext4 looks for a free inode near its folder and passes one by one over those that were deleted in
+// the last minutes: after a large removal nearby, 5,000 creates took 1.2 s instead of 0.3. Below a
+// folder with this mark each new folder gets a part of the disk of its own. Elsewhere a no-op.
+void spread_folders_below(const fs::path& folder) {
+  const auto fd = open_file(folder, O_RDONLY | O_DIRECTORY);
+  int flags = 0;
+  if (!fd || ioctl(fd->get(), FS_IOC_GETFLAGS, &flags) != 0) return;
+  flags |= FS_TOPDIR_FL;
+  ioctl(fd->get(), FS_IOC_SETFLAGS, &flags);
+}
+
 class FolderStore : public Store {
  public:
   FolderStore(fs::path root, fs::path tmp)
-      : root_(std::move(root)), tmp_(std::move(tmp)), mark_(new_mark()) {}
+      : root_(std::move(root)), tmp_(std::move(tmp)), own_(tmp_ / ("blobs-" + new_mark())) {}
   ~FolderStore() override {
     // Who forgot to sync was promised nothing; an orderly end keeps the blobs all the same.
     static_cast<void>(sync().has_value());
+    rmdir(own_.c_str());
   }
 
   bool has(const Digest& digest) override;
@@ -61,7 +75,7 @@ class FolderStore : public Store {
 
   const fs::path root_;
   const fs::path tmp_;
-  const std::string mark_;  // Keeps the names of two stores on one tmp/ apart.
+  const fs::path own_;  // In tmp/: this store's alone, made when first needed.
   std::atomic<uint64_t> counter_{0};
   Guarded<Pending> pending_;
   std::mutex sync_;  // One sync at a time: who comes meanwhile must not return before it is done.
@@ -140,10 +154,12 @@ fs::path FolderStore::path(const Digest& digest) const {
 
 Result<Fd> FolderStore::create_temporary(fs::path& path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
-  fs::path name = tmp_ / ("blob-" + mark_ + "-" + std::to_string(++counter_));
+  fs::path name = own_ / std::to_string(++counter_);
   auto made = open_file(name, kFlags, 0600);
   if (!made && made.error().kind == ErrorKind::not_found) {
     TRY(make_dirs(tmp_, 0700));
+    spread_folders_below(tmp_);
+    TRY(make_dirs(own_, 0700));
     made = open_file(name, kFlags, 0600);
   }
   if (made) path = std::move(name);

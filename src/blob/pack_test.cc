@@ -39,6 +39,7 @@ TEST_CASE("a pack cut into pieces of any size gives the same blobs") {
     CHECK(outcome->kept == blobs.size());
     CHECK(outcome->bad.empty());
     for (const std::string& bytes : blobs) CHECK(*bench.store->size(sha256(bytes)) == bytes.size());
+    bench.store.reset();
     CHECK(fs::is_empty(bench.dir.path() / "tmp"));
   }
 }
@@ -94,6 +95,7 @@ TEST_CASE("a reader dropped inside a blob leaves nothing") {
     PackReader reader(*bench.store);
     REQUIRE(reader.write(pack_head({sha256("x"), 5'000'000}) + std::string(1'000'000, 'x')));
   }
+  bench.store.reset();
   CHECK(fs::is_empty(bench.dir.path() / "tmp"));
 }
 
