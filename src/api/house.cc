@@ -19,6 +19,7 @@ void House::open(control::Control& opened_control, http::Server& opened_server, 
   facts = std::move(known);
   request_stop = std::move(stop);
   open_.store(true, std::memory_order_release);
+  server->notify(kOpenKey);
 }
 
 void House::run_changed(const RunId& run) {

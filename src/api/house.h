@@ -56,6 +56,7 @@ class House {
   // The routes answer 503 until then. `stop` asks the server to end; it returns at once.
   void open(control::Control& opened_control, http::Server& opened_server, Facts known,
             std::function<void()> stop);
+  static constexpr std::string_view kOpenKey = "open";  // Of requests that wait for open().
   bool is_open() const { return open_.load(std::memory_order_acquire); }
 
   // From now on nothing is parked: what waits answers with what there is.

@@ -12,6 +12,8 @@ namespace {
 
 constexpr seconds kSlow{1};
 
+constexpr seconds kOpeningMax{10};  // What a request waits for the server to be ready.
+
 // The attempt in the URL, where there is one.
 std::optional<AttemptId> attempt_in_url(const http::Request& request) {
   const auto run = request.params.find("id");
@@ -26,6 +28,11 @@ std::optional<AttemptId> attempt_in_url(const http::Request& request) {
 std::variant<store::Identity, http::Response> admit(House& house, const RouteRow& row,
                                                     const http::Request& request) {
   if (!house.is_open()) {
+    // Who comes while runs are being taken up again waits: a second command at the first start.
+    const SteadyTime until = request.arrived + kOpeningMax;
+    if (row.upload == nullptr && house.clock.steady() < until) {
+      return http::Response::parked(std::string(House::kOpenKey), until);
+    }
     return error_response({ErrorKind::unavailable, "the server is starting", "Try again."});
   }
   if (Status host = check_host(house.facts, request); !host) return error_response(host.error());
