@@ -5,21 +5,27 @@
 namespace trainyard {
 namespace {
 
+struct PhaseRow {
+  std::string_view event;
+  std::string_view phase;
+  std::string_view text;  // What the time went to, where nobody had more to say.
+};
+
 // Which phase begins with which event; the others ("submitted", "cancel_requested") end none.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kPhaseOfEvent = {{
-    {"queued", "queue"},
-    {"provisioning", "provision"},
-    {"preparing", "prepare"},
-    {"starting", "start"},
-    {"running", "run"},
-    {"finalizing", "capture"},
+constexpr std::array<PhaseRow, 6> kPhases = {{
+    {"queued", "queue", "waited for its turn"},
+    {"provisioning", "provision", "its supervisor was started"},
+    {"preparing", "prepare", "its code was copied to the node"},
+    {"starting", "start", "its processes were started"},
+    {"running", "run", "its processes ran"},
+    {"finalizing", "capture", "its outputs and logs were kept"},
 }};
 
-std::string_view phase_of(std::string_view event) {
-  for (const auto& [kind, phase] : kPhaseOfEvent) {
-    if (kind == event) return phase;
+const PhaseRow* phase_of(std::string_view event) {
+  for (const PhaseRow& row : kPhases) {
+    if (row.event == event) return &row;
   }
-  return {};
+  return nullptr;
 }
 
 constexpr std::array<std::pair<Role, std::string_view>, 3> kRoles = {{
@@ -33,14 +39,15 @@ constexpr std::array<std::pair<Role, std::string_view>, 3> kRoles = {{
 std::vector<Phase> timeline(const Run& run, WallTime now) {
   std::vector<Phase> phases;
   for (const RunEventRecord& event : run.events) {
-    const std::string_view name = phase_of(event.kind);
+    const PhaseRow* row = phase_of(event.kind);
     const bool over = event.kind == "ended";
-    if (name.empty() && !over) continue;
+    if (row == nullptr && !over) continue;
     // The first phase begins with the run itself, so that all of them add up to its whole time.
     const WallTime at = phases.empty() && !over ? run.created : event.at;
     if (!phases.empty() && !phases.back().ended) phases.back().ended = at;
     if (over) break;
-    phases.push_back({std::string(name), event.attempt, at, std::nullopt, event.text});
+    const std::string text = event.text.empty() ? std::string(row->text) : event.text;
+    phases.push_back({std::string(row->phase), event.attempt, at, std::nullopt, text});
   }
   if (!phases.empty() && !phases.back().ended && !is_final(run.life.status)) {
     // An open phase shows how long it has lasted; its end is not known yet.

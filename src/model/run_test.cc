@@ -36,6 +36,7 @@ TEST_CASE("the phases of a finished run add up to its whole time") {
   for (size_t i = 0; i < phases.size(); ++i) {
     REQUIRE(phases[i].ended);
     if (i > 0) CHECK(phases[i].started == *phases[i - 1].ended);
+    CHECK(!phases[i].text.empty());
     sum += *phases[i].ended - phases[i].started;
   }
   CHECK(sum == at(100) - at(0));
