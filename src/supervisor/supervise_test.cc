@@ -15,7 +15,8 @@ using namespace trainyard;
 using namespace trainyard::supervisor;
 using http::eventually;
 
-// Not a test: what Yard starts as a process of its own.
+// Not a test, so it is never run as one: the entry of the supervisor process that Yard starts from
+// this binary, with --no-skip, to be killed like a real one.
 TEST_CASE("carry an attempt" * doctest::skip()) {
   const char* folder = std::getenv("TEST_FOLDER");
   if (folder != nullptr) _exit(supervise(folder));

@@ -1,4 +1,5 @@
 """Ctrl-C at every stage leaves nothing broken."""
+import contextlib
 import os
 import pathlib
 import signal
@@ -54,18 +55,36 @@ class CtrlC(YardTest):
         self.ok("run", "cancel", blocker)
         self.finish(blocker)
 
-    def test_while_the_code_is_being_sent_nothing_is_submitted(self):
+    def interrupted(self, reached, what):
+        """Submits a large file and interrupts as soon as `reached(child)`: nothing was submitted."""
         self.ok("server", "start")
         with open(self.code / "big.bin", "wb") as big:
-            big.truncate(4 << 30)
+            big.truncate(2 << 30)
         child = self.start("submit", "-e", "t", "--", "true")
-        time.sleep(0.5)  # Hashing 4 GB takes seconds: this lands in the middle of it.
+        wait_until(lambda: reached(child), what)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=30)
         self.assertEqual(child.returncode, 130, err)
         self.assertEqual(self.json("run", "list"), [])
         (self.code / "big.bin").unlink()
         self.assertEqual(self.ok("submit", "-e", "t", "--", "echo", "fine"), "fine\n")
+
+    def test_while_the_code_is_being_read_nothing_is_submitted(self):
+        def reading(child):
+            with contextlib.suppress(FileNotFoundError):  # Closed between the two looks.
+                files = pathlib.Path(f"/proc/{child.pid}/fd")
+                return any("big.bin" in os.readlink(f) for f in files.iterdir())
+            return False
+        self.interrupted(reading, "the file to be read")
+
+    def test_while_the_code_is_being_sent_nothing_is_submitted(self):
+        def half_kept():
+            with contextlib.suppress(FileNotFoundError):
+                return any(f.is_file() and f.stat().st_size > 1 << 20
+                           for f in (self.home / "tmp").rglob("*"))
+            return False
+        self.interrupted(lambda _: half_kept(), "the file to be on its way")
+        wait_until(lambda: not half_kept(), "nothing half-made to be left")
 
     def test_a_reader_that_goes_away_detaches(self):
         child = subprocess.Popen(f"{self.cli()} submit -e t -- sh -c 'while :; do echo x; sleep 0.05; done' | head -1",
