@@ -1,9 +1,25 @@
 #include "model/run_spec.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/id.h"
 
 namespace trainyard {
 namespace {
+
+constexpr std::array<std::pair<CommandForm, std::string_view>, 3> kForms = {{
+    {CommandForm::exec, "exec"},
+    {CommandForm::expand, "expand"},
+    {CommandForm::shell, "shell"},
+}};
+constexpr std::array<std::pair<Priority, std::string_view>, 3> kPriorities = {{
+    {Priority::low, "low"},
+    {Priority::normal, "normal"},
+    {Priority::high, "high"},
+}};
+constexpr std::array<std::string_view, 4> kRetryCauses = {"failed", "lost", "no_space",
+                                                          "time_limit"};
 
 // Bounds that keep a mistyped number from becoming a fork bomb or an endless name.
 constexpr int kProcessesMax = 1024;
@@ -11,6 +27,8 @@ constexpr int kNodesMax = 100'000;
 constexpr size_t kTextMax = 4096;
 constexpr size_t kArgumentsMax = 64 * 1024;
 constexpr int64_t kSecondsMax = 10LL * 365 * 24 * 3600;
+constexpr int kRetriesMax = 1000;
+constexpr size_t kDescriptionMax = 1024 * 1024;
 
 std::unexpected<Error> refuse(std::string message, std::string hint = {}) {
   return fail(ErrorKind::invalid, std::move(message), std::move(hint));
@@ -44,7 +62,82 @@ Status check_numbers(const RunSpec& spec) {
   return {};
 }
 
+Status check_command(const RunSpec& spec) {
+  if (spec.interactive) {
+    if (spec.command.empty()) return {};
+    return refuse("an interactive run has no command");
+  }
+  if (spec.command.empty() || spec.command.front().empty()) {
+    return refuse("there is no command",
+                  "Put it after --, as in: trainyard submit -- python train.py");
+  }
+  if (spec.form == CommandForm::shell && spec.command.size() != 1) {
+    return refuse("a command for the shell is one text");
+  }
+  if (spec.command.size() > kArgumentsMax) return refuse("the command has too many arguments");
+  for (const std::string& word : spec.command) {
+    if (word.find('\0') != std::string::npos) return refuse("the command holds a NUL byte");
+  }
+  return {};
+}
+
+Status check_retry(const RetryPolicy& retry) {
+  if (retry.max < 0 || retry.max > kRetriesMax) {
+    return refuse("retries must be 0 to " + std::to_string(kRetriesMax));
+  }
+  for (const std::string& cause : retry.causes) {
+    if (std::find(kRetryCauses.begin(), kRetryCauses.end(), cause) == kRetryCauses.end()) {
+      return refuse("'" + cause + "' is not a cause to try again for",
+                    "Causes: failed, lost, no_space, time_limit.");
+    }
+  }
+  return {};
+}
+
+// Named outputs lie in outputs/, the one folder that is captured.
+Status check_outputs(const RunSpec& spec) {
+  for (const auto& [name, path] : spec.outputs) {
+    const bool strays =
+        path.find("..") != std::string::npos || path.find('\0') != std::string::npos;
+    if (name.empty() || strays || !path.starts_with("outputs/")) {
+      return refuse("output '" + name + "': must lie in outputs/");
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string_view to_string(CommandForm form) {
+  return std::find_if(kForms.begin(), kForms.end(), [&](const auto& f) { return f.first == form; })
+      ->second;
+}
+
+Result<CommandForm> command_form_from(std::string_view name) {
+  for (const auto& [form, known] : kForms) {
+    if (known == name) return form;
+  }
+  return refuse("'" + std::string(name) + "' is not a form of command",
+                "Forms: exec, expand, shell.");
+}
+
+std::string_view to_string(Priority priority) {
+  return std::find_if(kPriorities.begin(), kPriorities.end(),
+                      [&](const auto& p) { return p.first == priority; })
+      ->second;
+}
+
+Result<Priority> priority_from(std::string_view name) {
+  for (const auto& [priority, known] : kPriorities) {
+    if (known == name) return priority;
+  }
+  return refuse("'" + std::string(name) + "' is not a priority", "Priorities: low, normal, high.");
+}
+
+bool retries(const RetryPolicy& policy, std::string_view cause) {
+  if (policy.causes.empty()) return cause == "failed" || cause == "lost";
+  return std::find(policy.causes.begin(), policy.causes.end(), cause) != policy.causes.end();
+}
 
 Status check_spec(const RunSpec& spec) {
   TRY(check_name(spec.workspace, "workspace"));
@@ -55,14 +148,11 @@ Status check_spec(const RunSpec& spec) {
   if (spec.experiment.size() > kTextMax || spec.display_name.size() > kTextMax) {
     return refuse("a name is longer than " + std::to_string(kTextMax) + " bytes");
   }
-  if (spec.command.empty() || spec.command.front().empty()) {
-    return refuse("there is no command",
-                  "Put it after --, as in: trainyard submit -- python train.py");
-  }
-  if (spec.command.size() > kArgumentsMax) return refuse("the command has too many arguments");
-  for (const std::string& word : spec.command) {
-    if (word.find('\0') != std::string::npos) return refuse("the command holds a NUL byte");
-  }
+  if (spec.description.size() > kDescriptionMax) return refuse("the description is too long");
+  TRY(check_command(spec));
+  TRY(check_retry(spec.retry));
+  TRY(check_outputs(spec));
+  for (const std::string& secret : spec.secrets) TRY(check_name(secret, "secret"));
   if (!spec.distribution.empty() && spec.distribution != "none" && spec.distribution != "pytorch") {
     return refuse("distribution '" + spec.distribution + "' is not known here",
                   "Known: none, pytorch. MPI and TensorFlow come with a later version.");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -25,41 +26,97 @@ struct Resources {
   bool operator==(const Resources&) const = default;
 };
 
+// How the words of a command become a process.
+enum class CommandForm {
+  exec,    // As they are.
+  expand,  // $VAR and ${VAR} in them are replaced by the rank's variables, on the node.
+  shell,   // One text for `bash -c`, else `sh -c`.
+};
+std::string_view to_string(CommandForm form);
+Result<CommandForm> command_form_from(std::string_view name);
+
+enum class Priority { low, normal, high };
+std::string_view to_string(Priority priority);
+Result<Priority> priority_from(std::string_view name);
+
+// When an attempt that ended is made again, and how often at most. An attempt lost before user code
+// ran is made again anyhow and counts apart.
+struct RetryPolicy {
+  int max = 0;
+  std::vector<std::string>
+      causes;  // "failed", "lost", "no_space", "time_limit"; none: the first 2.
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("max", self.max);
+    f("causes", self.causes);
+  }
+  bool operator==(const RetryPolicy&) const = default;
+};
+
+bool retries(const RetryPolicy& policy, std::string_view cause);
+
 // What was submitted; immutable from then on.
 struct RunSpec {
   std::string workspace = "default";
   std::string experiment;
   std::string display_name;  // Empty: the run's id.
+  std::string description;
   std::string target = "local";
-  std::vector<std::string> command;  // Executed without a shell.
-  std::string snapshot;              // The SHA-256 of the code's tree; empty: no code.
+  std::vector<std::string> command;
+  CommandForm form = CommandForm::exec;
+  // The command before its ${{…}} were filled in; empty: it had none. For `run rerun --set`.
+  std::string command_template;
+  std::map<std::string, std::string> parameters;  // Literal inputs, as text.
+  // Named outputs: folders ("outputs/model/") or files ("outputs/model") in the working folder.
+  std::map<std::string, std::string> outputs;
+  bool keep_outputs = true;  // false: outputs/ is not captured.
+  std::string snapshot;      // The SHA-256 of the code's tree; empty: no code.
   int nodes = 1;
   int processes_per_node = 1;
   std::string distribution;  // "", "none", "pytorch"; more come later.
   Resources resources;
+  Priority priority = Priority::normal;
+  RetryPolicy retry;
   int64_t time_limit_s = 0;  // 0: none.
   int64_t grace_s = 30;      // From SIGTERM to SIGKILL on cancel and time limit.
   std::map<std::string, std::string> environment_variables;  // Declared by the job.
   std::map<std::string, std::string> submit_environment;  // PATH, HOME, … as they were at submit.
+  std::vector<std::string> secrets;  // Names; their values become variables of the same names.
   std::map<std::string, std::string> tags;
+  std::map<std::string, std::string> properties;
+  std::string parent;        // A run's id; empty: none.
+  bool interactive = false;  // No command: a program elsewhere reports what it does, and its end.
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     f("workspace", self.workspace);
     f("experiment", self.experiment);
     f("displayName", self.display_name);
+    f("description", self.description);
     f("target", self.target);
     f("command", self.command);
+    f("commandForm", self.form);
+    f("commandTemplate", self.command_template);
+    f("parameters", self.parameters);
+    f("outputs", self.outputs);
+    f("keepOutputs", self.keep_outputs);
     f("snapshot", self.snapshot);
     f("nodes", self.nodes);
     f("processesPerNode", self.processes_per_node);
     f("distribution", self.distribution);
     f("resources", self.resources);
+    f("priority", self.priority);
+    f("retry", self.retry);
     f("timeLimitSeconds", self.time_limit_s);
     f("graceSeconds", self.grace_s);
     f("environmentVariables", self.environment_variables);
     f("submitEnvironment", self.submit_environment);
+    f("secrets", self.secrets);
     f("tags", self.tags);
+    f("properties", self.properties);
+    f("parent", self.parent);
+    f("interactive", self.interactive);
   }
   bool operator==(const RunSpec&) const = default;
 };

@@ -12,6 +12,7 @@ std::string_view embedded(std::string_view name);
 std::span<const Migration> migrations() {
   static const std::vector<Migration> kSteps = {
       {1, embedded("migrations/001.sql")},
+      {2, embedded("migrations/002.sql")},
   };
   ENSURE(!kSteps.front().sql.empty());
   return kSteps;

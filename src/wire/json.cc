@@ -14,6 +14,8 @@ concept HasFields = requires(T value) { T::fields(value, [](const char*, auto&) 
 
 Json to_json(EndCause cause) { return std::string(to_string(cause)); }
 Json to_json(ReportKind kind) { return std::string(to_string(kind)); }
+Json to_json(CommandForm form) { return std::string(to_string(form)); }
+Json to_json(Priority priority) { return std::string(to_string(priority)); }
 Json to_json(const std::string& text) { return text; }
 template <class T>
   requires std::is_arithmetic_v<T>
@@ -77,6 +79,18 @@ Status read(const Json& json, ReportKind& out) {
   std::string name;
   TRY(read(json, name));
   TRY_SET(out, report_kind_from(name));
+  return {};
+}
+Status read(const Json& json, CommandForm& out) {
+  std::string name;
+  TRY(read(json, name));
+  TRY_SET(out, command_form_from(name));
+  return {};
+}
+Status read(const Json& json, Priority& out) {
+  std::string name;
+  TRY(read(json, name));
+  TRY_SET(out, priority_from(name));
   return {};
 }
 template <HasFields T>
