@@ -18,12 +18,22 @@ namespace {
 using NvmlDevice = struct NvmlDeviceTag*;
 using NvmlReturn = int;
 constexpr NvmlReturn kSuccess = 0;
+constexpr NvmlReturn kFunctionNotFound = 13;
 constexpr unsigned kTemperatureOfGpu = 0;
 constexpr unsigned kMigOn = 1;
 constexpr size_t kTextMax = 96;  // NVML_DEVICE_UUID_V2_BUFFER_SIZE, the longest of them.
 
 struct NvmlMemory {
   unsigned long long total = 0;
+  unsigned long long free = 0;
+  unsigned long long used = 0;
+};
+
+// The second form tells apart what the driver keeps for itself, as nvidia-smi does.
+struct NvmlMemory2 {
+  unsigned version = sizeof(NvmlMemory2) | (2U << 24);
+  unsigned long long total = 0;
+  unsigned long long reserved = 0;
   unsigned long long free = 0;
   unsigned long long used = 0;
 };
@@ -80,7 +90,8 @@ struct Gpus::Library {
   NvmlReturn (*by_index)(unsigned, NvmlDevice*) = nullptr;
   NvmlReturn (*uuid)(NvmlDevice, char*, unsigned) = nullptr;
   NvmlReturn (*name)(NvmlDevice, char*, unsigned) = nullptr;
-  NvmlReturn (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
+  NvmlReturn (*memory_1)(NvmlDevice, NvmlMemory*) = nullptr;
+  NvmlReturn (*memory_2)(NvmlDevice, NvmlMemory2*) = nullptr;
   NvmlReturn (*utilization)(NvmlDevice, NvmlUtilization*) = nullptr;
   NvmlReturn (*power)(NvmlDevice, unsigned*) = nullptr;
   NvmlReturn (*temperature)(NvmlDevice, unsigned, unsigned*) = nullptr;
@@ -125,7 +136,8 @@ struct Gpus::Library {
     find(by_index, "nvmlDeviceGetHandleByIndex_v2");
     find(uuid, "nvmlDeviceGetUUID");
     find(name, "nvmlDeviceGetName");
-    find(memory, "nvmlDeviceGetMemoryInfo");
+    find(memory_1, "nvmlDeviceGetMemoryInfo");
+    find(memory_2, "nvmlDeviceGetMemoryInfo_v2");
     find(utilization, "nvmlDeviceGetUtilizationRates");
     find(power, "nvmlDeviceGetPowerUsage");
     find(temperature, "nvmlDeviceGetTemperature");
@@ -150,8 +162,7 @@ struct Gpus::Library {
     }
     device.uuid = text.data();
     NvmlMemory all;
-    if (memory == nullptr) return "it does not say how much memory it has";
-    if (const auto code = memory(found, &all); code != kSuccess) {
+    if (const auto code = memory(found, all); code != kSuccess) {
       return "it does not say how much memory it has: " + words(code);
     }
     device.memory_bytes = static_cast<int64_t>(all.total);
@@ -161,6 +172,15 @@ struct Gpus::Library {
     }
     devices.emplace_back(device.index, found);
     return "";
+  }
+
+  NvmlReturn memory(NvmlDevice asked, NvmlMemory& all) const {
+    NvmlMemory2 more;
+    if (memory_2 != nullptr && memory_2(asked, &more) == kSuccess) {
+      all = {.total = more.total, .free = more.free, .used = more.used};
+      return kSuccess;
+    }
+    return memory_1 != nullptr ? memory_1(asked, &all) : kFunctionNotFound;
   }
 
   bool in_mig_mode(int index) const {
@@ -191,7 +211,7 @@ struct Gpus::Library {
       usage.utilization = rates.gpu;
     }
     NvmlMemory all;
-    if (tells(memory != nullptr && memory(asked, &all) == kSuccess)) {
+    if (tells(memory(asked, all) == kSuccess)) {
       usage.memory_used_bytes = static_cast<int64_t>(all.used);
     }
     unsigned number = 0;

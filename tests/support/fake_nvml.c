@@ -17,7 +17,9 @@ enum {
   kInsufficientSize = 7,
   kDriverNotLoaded = 9,
   kGpuIsLost = 15,
+  kVersionMismatch = 25,
   kDevicesMax = 16,
+  kReservedMb = 600,  // The first form of the memory's question counts it as used.
 };
 
 struct device {
@@ -81,6 +83,11 @@ struct memory {
   unsigned long long total, free, used;
 };
 
+struct memory2 {
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
+
 struct rates {
   unsigned gpu, memory;
 };
@@ -94,6 +101,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle);
 int nvmlDeviceGetUUID(void* handle, char* uuid, unsigned size);
 int nvmlDeviceGetName(void* handle, char* name, unsigned size);
 int nvmlDeviceGetMemoryInfo(void* handle, struct memory* memory);
+int nvmlDeviceGetMemoryInfo_v2(void* handle, struct memory2* memory);
 int nvmlDeviceGetUtilizationRates(void* handle, struct rates* rates);
 int nvmlDeviceGetPowerUsage(void* handle, unsigned* milliwatts);
 int nvmlDeviceGetTemperature(void* handle, unsigned sensor, unsigned* degrees);
@@ -160,8 +168,20 @@ int nvmlDeviceGetMemoryInfo(void* handle, struct memory* memory) {
   const int code = find(handle, &device);
   if (code != kSuccess) return code;
   memory->total = (unsigned long long)device.memory_mb << 20;
-  memory->used = (unsigned long long)device.used_mb << 20;
+  memory->used = (unsigned long long)(device.used_mb + kReservedMb) << 20;
   memory->free = memory->total - memory->used;
+  return kSuccess;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(void* handle, struct memory2* memory) {
+  struct device device;
+  const int code = find(handle, &device);
+  if (code != kSuccess) return code;
+  if (memory->version != (sizeof *memory | (2U << 24))) return kVersionMismatch;
+  memory->total = (unsigned long long)device.memory_mb << 20;
+  memory->reserved = (unsigned long long)kReservedMb << 20;
+  memory->used = (unsigned long long)device.used_mb << 20;
+  memory->free = memory->total - memory->reserved - memory->used;
   return kSuccess;
 }
 
