@@ -1,8 +1,6 @@
 #include "http/client.h"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -151,12 +149,7 @@ Status Exchange::write_source(std::string_view head) {
 // Ends early, and well, when the server has answered already or takes no more: read() tells.
 Status Exchange::write_parts(std::string_view first, std::string_view second) {
   while (!first.empty() || !second.empty()) {
-    iovec parts[2] = {{const_cast<char*>(first.data()), first.size()},
-                      {const_cast<char*>(second.data()), second.size()}};
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = 2;
-    const ssize_t n = ::sendmsg(line_.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = line_.send(first, second);
     if (n >= 0) {
       const auto sent = static_cast<size_t>(n);
       const size_t of_first = std::min(sent, first.size());
@@ -187,7 +180,7 @@ Status Exchange::read() {
 }
 
 Status Exchange::read_once() {
-  const ssize_t n = ::recv(line_.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+  const ssize_t n = line_.recv(buffer_);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return {};
   if (n < 0) return lost("read from", errno);
   if (n == 0) {
@@ -266,8 +259,7 @@ std::string format_request(const ClientRequest& request, const Address& address,
   out += ' ';
   out += request.target;
   out += " HTTP/1.1\r\nhost: ";
-  out += address.unix_socket.empty() ? address.str().substr(std::string_view("http://").size())
-                                     : "localhost";
+  out += address.unix_socket.empty() ? address.host_and_port() : "localhost";
   out += "\r\n";
   if (!token.empty()) out += "authorization: Bearer " + token + "\r\n";
   for (const auto& [name, value] : request.headers) out += name + ": " + value + "\r\n";

@@ -9,13 +9,15 @@
 
 namespace trainyard::http {
 
-// Where a server listens: a Unix socket, or http://host:port.
+// Where a server listens: a Unix socket, http://host:port or https://host:port.
 struct Address {
   std::filesystem::path unix_socket;  // Wins when set.
   std::string host;
   uint16_t port = 0;
+  bool tls = false;  // https: the server proves that it is `host`; see trust.h.
 
   std::string str() const;
+  std::string host_and_port() const;                       // "127.0.0.1:8470", "[::1]:8470".
   static Result<Address> parse_url(std::string_view url);  // "http://127.0.0.1:8470", no path.
 };
 
@@ -41,9 +43,10 @@ class Client {
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
 
-  // An answer of any status is a Response; no answer is `unavailable` ("connect ADDRESS: …"). A
-  // kept-alive connection that turns out closed before a byte of the answer came is reopened once,
-  // for every method: our API is idempotent by design.
+  // An answer of any status is a Response; no answer is `unavailable` ("connect ADDRESS: …"), and a
+  // server whose certificate is not good enough is `denied`. A kept-alive connection that turns out
+  // closed before a byte of the answer came is reopened once, for every method: our API is
+  // idempotent by design.
   Result<Response> send(const ClientRequest& request);
   // Fails fast when nobody listens; otherwise keeps the connection.
   Status connect();

@@ -51,10 +51,17 @@ TEST_CASE("an address is read from a URL and written as one") {
   CHECK(Address::parse_url("http://[::1]:80/").value().host == "::1");
   CHECK(Address::parse_url("http://[::1]:81").value().str() == "http://[::1]:81");
   CHECK(Address::parse_url("http://yard.example").value().port == 80);
+  CHECK_FALSE(Address::parse_url("http://yard.example").value().tls);
+  const Address secure = Address::parse_url("https://yard.example").value();
+  CHECK(secure.tls);
+  CHECK(secure.port == 443);
+  CHECK(secure.str() == "https://yard.example:443");
+  CHECK(Address::parse_url("https://[::1]:81").value().host_and_port() == "[::1]:81");
   CHECK(Address{.unix_socket = "/x/socket"}.str() == "/x/socket");
-  for (const char* bad : {"", "127.0.0.1:1", "ftp://x", "http://", "http://:80", "http://x:0",
-                          "http://x:99999", "http://x:1/path", "http://x:y", "http://[::1",
-                          "http://[::1]x", "https://x:1", "http://u@x:1"}) {
+  for (const char* bad :
+       {"", "127.0.0.1:1", "ftp://x", "http://", "http://:80", "http://x:0", "http://x:99999",
+        "http://x:1/path", "http://x:y", "http://[::1", "http://[::1]x", "https://x:0", "https://",
+        "httpss://x", "http://u@x:1"}) {
     CAPTURE(bad);
     CHECK_FALSE(Address::parse_url(bad).has_value());
   }

@@ -16,21 +16,32 @@ constexpr seconds kLinger{2};
 constexpr size_t kLingerBytesMax = 8 * 1024 * 1024;
 constexpr int kBodyTurnsMax = 64;        // Then other connections have their turn.
 constexpr size_t kIdleBufferMax = 1024;  // A larger buffer is given back between two requests.
+constexpr size_t kAheadMax = 64 * 1024;  // What is read ahead of a request that waits.
+constexpr char kTlsHandshake = 0x16;     // The first byte of all that is TLS.
 
 }  // namespace
 
 Connection::Connection(Service& service, Loop& loop, Fd fd, Peer peer,
-                       std::function<void(Connection&)> closed)
+                       std::unique_ptr<TlsSession> tls, std::function<void(Connection&)> closed)
     : service_(service),
       loop_(loop),
       watch_(loop, std::move(fd)),
       peer_(std::move(peer)),
+      tls_(std::move(tls)),
       closed_(std::move(closed)) {}
 
-void Connection::start() { become_idle(); }
+void Connection::start() {
+  if (!tls_) return become_idle();
+  if (service_.stopping.load()) return close();
+  request_.arrived = service_.clock.steady();
+  after_handshake(TlsSession::Handshake::wants_read);
+}
 
 void Connection::expire() {
   switch (state_) {
+    case State::handshake:
+      ++service_.refused;
+      return close();
     case State::header:
       return refuse(408, "the request's headers took too long");
     case State::body:
@@ -51,6 +62,7 @@ void Connection::expire() {
 
 void Connection::stop() {
   switch (state_) {
+    case State::handshake:
     case State::idle:
     case State::header:
     case State::lingering:
@@ -75,6 +87,9 @@ void Connection::cut() {
 
 void Connection::await_readable() {
   if (watching_.load()) return;
+  // Enough was read ahead of the request at work: whether its client is still there, its answer
+  // will tell.
+  if (tls_ && state_ == State::working && in_.size() > kAheadMax) return;
   watching_.store(true);
   watch_.when_readable([self = shared_from_this()] { self->on_readable(); });
 }
@@ -82,6 +97,8 @@ void Connection::await_readable() {
 void Connection::on_readable() {
   watching_.store(false);
   switch (state_) {
+    case State::handshake:
+      return continue_handshake();
     case State::idle:
     case State::header:
       return read_header();
@@ -103,6 +120,7 @@ void Connection::on_readable() {
 }
 
 void Connection::on_writable() {
+  if (state_ == State::handshake) return continue_handshake();
   if (state_ != State::writing) return;
   if (response_.file && body_wanted()) {
     state_ = State::working;
@@ -115,12 +133,42 @@ void Connection::on_writable() {
 
 Connection::Read Connection::read_some() {
   const std::span<char> scratch = loop_.scratch();
-  const ssize_t n = ::recv(watch_.fd(), scratch.data(), scratch.size(), 0);
+  const ssize_t n = receive(scratch);
   if (n > 0) {
     in_.append(scratch.data(), static_cast<size_t>(n));
     return Read::some;
   }
   return n < 0 && (errno == EAGAIN || errno == EINTR) ? Read::nothing : Read::gone;
+}
+
+// By a worker: a signature takes a millisecond, which other connections need not wait for.
+void Connection::continue_handshake() {
+  char first = 0;
+  const ssize_t n = ::recv(watch_.fd(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (n == 0) return close();
+  if (n == 1 && !tls_->begun() && first != kTlsHandshake) {
+    if (first < 'A' || first > 'Z') return close();
+    // A method: somebody took us for a plain server, and may be told so in plain words.
+    tls_.reset();
+    body_unread_ = true;
+    return refuse(400, "this port speaks TLS", "Use https:// in place of http://.");
+  }
+  state_ = State::working;
+  deadline_ = SteadyTime::max();
+  step_ = Step::shake_hands;
+  if (service_.workers.admit(shared_from_this())) return;
+  ++service_.refused;
+  close();
+}
+
+void Connection::after_handshake(TlsSession::Handshake result) {
+  if (result == TlsSession::Handshake::failed) return close();
+  if (result == TlsSession::Handshake::done) return become_idle();
+  if (service_.stopping.load()) return close();
+  state_ = State::handshake;
+  deadline_ = request_.arrived + service_.options.header_deadline;
+  if (result == TlsSession::Handshake::wants_read) return await_readable();
+  watch_.when_writable([self = shared_from_this()] { self->on_writable(); });
 }
 
 void Connection::become_idle() {
@@ -225,7 +273,7 @@ SteadyTime Connection::body_deadline() const {
 void Connection::read_body() {
   const std::span<char> scratch = loop_.scratch();
   for (int turn = 0; turn < kBodyTurnsMax; ++turn) {
-    const ssize_t n = ::recv(watch_.fd(), scratch.data(), scratch.size(), 0);
+    const ssize_t n = receive(scratch);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return await_readable();
     if (n <= 0) return close();
     deadline_ = body_deadline();
@@ -254,11 +302,21 @@ void Connection::take_body() {
 }
 
 void Connection::check_gone() {
+  if (tls_) return check_gone_tls();
   char byte = 0;
   const ssize_t n = ::recv(watch_.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   const bool gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
   // Only a parked one is ours to end; a worker notices by itself when it answers.
   if (gone && service_.lot.take_one(this)) close();
+}
+
+// A goodbye cannot be told from other bytes without reading them; so a parked one is taken out,
+// read and put back, by letting its handler look again.
+void Connection::check_gone_tls() {
+  ParkingLot::Waiter self = service_.lot.take_one(this);
+  if (!self) return;
+  if (read_some() == Read::gone) return close();
+  service_.workers.wake({std::move(self)});
 }
 
 void Connection::discard_some() {
@@ -322,6 +380,7 @@ void Connection::finish_exchange() {
   if (!end) return become_idle();
   if (!linger) return close();
   in_ = std::string();
+  if (tls_) tls_->say_goodbye();
   ::shutdown(watch_.fd(), SHUT_WR);
   state_ = State::lingering;
   deadline_ = service_.clock.steady() + kLinger;
@@ -332,6 +391,7 @@ void Connection::close() {
   if (state_ == State::closed) return;
   state_ = State::closed;
   deadline_ = SteadyTime::max();
+  if (tls_) tls_->say_goodbye();
   watch_.close();
   upload_.reset();
   closed_(*this);

@@ -9,6 +9,7 @@
 #include "http/parking.h"
 #include "http/parser.h"
 #include "http/server.h"
+#include "http/tls.h"
 #include "http/workers.h"
 
 namespace trainyard::http {
@@ -43,7 +44,8 @@ struct Service {
 // because callbacks, queue and lot hold it, and whichever lets go last ends it.
 class Connection final : public Job, public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Service& service, Loop& loop, Fd fd, Peer peer,
+  // `tls`: null on a plain connection. It is used by whoever owns the connection.
+  Connection(Service& service, Loop& loop, Fd fd, Peer peer, std::unique_ptr<TlsSession> tls,
              std::function<void(Connection&)> closed);
 
   // All on the loop's thread.
@@ -56,8 +58,9 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
   void work(std::span<char> scratch) override;
 
  private:
-  enum class State { idle, header, body, upload, working, writing, lingering, closed };
-  enum class Step { handle, open_upload, take_upload, send };  // What a worker is to do.
+  enum class State { handshake, idle, header, body, upload, working, writing, lingering, closed };
+  // What a worker is to do.
+  enum class Step { shake_hands, handle, open_upload, take_upload, send };
   enum class Read { some, nothing, gone };
   enum class Sent { all, blocked, turn_over, gone };
 
@@ -66,6 +69,8 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
   void on_readable();
   void on_writable();
   Read read_some();
+  void continue_handshake();
+  void after_handshake(TlsSession::Handshake result);
   void become_idle();
   void read_header();
   void take_header();
@@ -75,6 +80,7 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
   void read_body();
   void take_body();
   void check_gone();
+  void check_gone_tls();
   void discard_some();
   void give_to_worker(Step step);
   void refuse(int status, std::string message, std::string hint = {});
@@ -82,7 +88,9 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
   void finish_exchange();
   void close();
 
-  // Either side's: sending.cc.
+  // Either side's: sending.cc. The first two are recv(2) and sendmsg(2), without waiting.
+  ssize_t receive(std::span<char> into);
+  ssize_t transmit(std::string_view first, std::string_view second, bool more_follows);
   void begin_answer(Response response);
   Response own_answer(int status, Error error);
   void send_continue();
@@ -91,6 +99,7 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
   bool body_wanted() const;
 
   // A worker's side: working.cc.
+  void shake_hands();
   void handle(std::span<char> scratch);
   void park_or_retry(Wait wait, uint64_t epoch, std::span<char> scratch);
   void open_upload(std::span<char> scratch);
@@ -106,6 +115,7 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
   Loop& loop_;
   Watch watch_;
   const Peer peer_;
+  std::unique_ptr<TlsSession> tls_;
   const std::function<void(Connection&)> closed_;
 
   State state_ = State::idle;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -34,25 +35,25 @@ std::string bracketed(const std::string& host) {
 
 std::string Address::str() const {
   if (!unix_socket.empty()) return unix_socket.string();
-  return "http://" + bracketed(host) + ":" + std::to_string(port);
+  return (tls ? "https://" : "http://") + host_and_port();
 }
+
+std::string Address::host_and_port() const { return bracketed(host) + ":" + std::to_string(port); }
 
 Result<Address> Address::parse_url(std::string_view url) {
   const auto bad = [&] {
     return fail(ErrorKind::invalid, "'" + std::string(url) + "' is not the URL of a server",
-                "Write it as http://HOST:PORT.");
+                "Write it as https://HOST:PORT or http://HOST:PORT.");
   };
-  if (url.starts_with("https://")) {
-    return fail(ErrorKind::invalid, "https is not spoken yet: " + std::string(url),
-                "Use http://, over a network that you trust.");
-  }
-  constexpr std::string_view kScheme = "http://";
-  if (!url.starts_with(kScheme)) return bad();
-  std::string_view rest = url.substr(kScheme.size());
+  constexpr std::string_view kPlain = "http://";
+  constexpr std::string_view kTls = "https://";
+  Address out;
+  out.tls = url.starts_with(kTls);
+  if (!out.tls && !url.starts_with(kPlain)) return bad();
+  std::string_view rest = url.substr(out.tls ? kTls.size() : kPlain.size());
   if (rest.ends_with('/')) rest.remove_suffix(1);
 
-  Address out;
-  out.port = 80;
+  out.port = out.tls ? 443 : 80;
   size_t host_end = rest.find(':');
   if (rest.starts_with('[')) {
     host_end = rest.find(']');
@@ -75,19 +76,72 @@ Result<Address> Address::parse_url(std::string_view url) {
 Line::Line(Address address)
     : address_(std::move(address)), interrupted_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-bool Line::looks_closed() const {
+void Line::close() {
+  if (tls_) tls_->say_goodbye();
+  tls_.reset();
+  fd_.reset();
+}
+
+bool Line::looks_closed() {
   char byte = 0;
-  const ssize_t n = ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  // Not only a look where TLS is spoken: what it says to itself, such as tickets, is to be read.
+  const ssize_t n =
+      tls_ ? tls_->recv({&byte, 1}) : ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return !(n < 0 && errno == EAGAIN);
 }
 
+ssize_t Line::recv(std::span<char> into) {
+  if (tls_) return tls_->recv(into);
+  return ::recv(fd_.get(), into.data(), into.size(), MSG_DONTWAIT);
+}
+
+ssize_t Line::send(std::string_view first, std::string_view second) {
+  if (tls_) return tls_->send(first, second);
+  iovec parts[2] = {{const_cast<char*>(first.data()), first.size()},
+                    {const_cast<char*>(second.data()), second.size()}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 Status Line::open(milliseconds timeout) {
-  Status opened = address_.unix_socket.empty() ? open_tcp(timeout) : open_unix(timeout);
+  const bool on_tcp = address_.unix_socket.empty();
+  Status opened = on_tcp ? open_tcp(timeout) : open_unix(timeout);
+  if (opened && on_tcp && address_.tls) opened = shake_hands(timeout);
   if (opened) return opened;
   close();
-  if (opened.error().kind == ErrorKind::cancelled) return opened;
-  // Whatever the cause, nobody answers there: the caller's reaction is one and the same.
-  return fail(ErrorKind::unavailable, "connect " + address_.str() + ": " + opened.error().message);
+  const Error& why = opened.error();
+  if (why.kind == ErrorKind::cancelled) return opened;
+  // Nobody answers there, whatever the cause: the caller's reaction is one and the same. A server
+  // that cannot be trusted is another thing, and so is a trust that cannot be read.
+  const bool distrust = why.kind == ErrorKind::denied || why.kind == ErrorKind::invalid;
+  return fail(distrust ? why.kind : ErrorKind::unavailable,
+              "connect " + address_.str() + ": " + why.message, why.hint);
+}
+
+Status Line::shake_hands(milliseconds timeout) {
+  if (!trust_) {
+    TRY_SET(trust_, Trust::load());
+  }
+  TRY_SET(tls_, trust_->session(fd_.get(), address_.host));
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    short wanted = POLLIN;
+    switch (tls_->handshake()) {
+      case TlsSession::Handshake::done:
+        return {};
+      case TlsSession::Handshake::wants_read:
+        break;
+      case TlsSession::Handshake::wants_write:
+        wanted = POLLOUT;
+        break;
+      case TlsSession::Handshake::failed:
+        return std::unexpected(tls_->failure());
+    }
+    const auto left = until - std::chrono::steady_clock::now();
+    TRY(wait(wanted, std::max(std::chrono::ceil<milliseconds>(left), milliseconds(0))));
+  }
 }
 
 Status Line::open_unix(milliseconds timeout) {

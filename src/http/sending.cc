@@ -22,6 +22,25 @@ bool equal_ignoring_case(std::string_view a, std::string_view lower) {
 
 }  // namespace
 
+ssize_t Connection::receive(std::span<char> into) {
+  if (tls_) return tls_->recv(into);
+  return ::recv(watch_.fd(), into.data(), into.size(), MSG_DONTWAIT);
+}
+
+ssize_t Connection::transmit(std::string_view first, std::string_view second, bool more_follows) {
+  if (tls_) {
+    return tls_->send(first, second,
+                      more_follows ? TlsSession::Then::more : TlsSession::Then::nothing);
+  }
+  iovec parts[2] = {{const_cast<char*>(first.data()), first.size()},
+                    {const_cast<char*>(second.data()), second.size()}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  return ::sendmsg(watch_.fd(), &message,
+                   MSG_NOSIGNAL | MSG_DONTWAIT | (more_follows ? MSG_MORE : 0));
+}
+
 void Connection::begin_answer(Response response) {
   response_ = std::move(response);
   sent_ = 0;
@@ -45,8 +64,7 @@ void Connection::send_continue() {
   if (!equal_ignoring_case(request_.header("expect"), "100-continue")) return;
   constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   // Its 25 bytes fit; and if they do not, the client goes on by itself after a second.
-  [[maybe_unused]] const ssize_t n =
-      ::send(watch_.fd(), kContinue.data(), kContinue.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  [[maybe_unused]] const ssize_t n = transmit(kContinue, {}, false);
 }
 
 bool Connection::body_wanted() const {
@@ -60,13 +78,7 @@ Connection::Sent Connection::send_memory(bool more_follows) {
     const std::string_view head_left =
         std::string_view(head_).substr(std::min<uint64_t>(sent_, head_.size()));
     const std::string_view body_left = body.substr(sent_ > head_.size() ? sent_ - head_.size() : 0);
-    iovec parts[2] = {{const_cast<char*>(head_left.data()), head_left.size()},
-                      {const_cast<char*>(body_left.data()), body_left.size()}};
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = 2;
-    const ssize_t n = ::sendmsg(watch_.fd(), &message,
-                                MSG_NOSIGNAL | MSG_DONTWAIT | (more_follows ? MSG_MORE : 0));
+    const ssize_t n = transmit(head_left, body_left, more_follows);
     if (n >= 0) {
       sent_ += static_cast<uint64_t>(n);
     } else if (errno == EAGAIN) {
@@ -95,8 +107,7 @@ Connection::Sent Connection::send_some(std::span<char> scratch) {
       service_.log.warn("file ended before its answer", {{"path", request_.path}});
       return Sent::gone;
     }
-    const ssize_t n =
-        ::send(watch_.fd(), scratch.data(), static_cast<size_t>(got), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = transmit({scratch.data(), static_cast<size_t>(got)}, {}, false);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno == EAGAIN ? Sent::blocked : Sent::gone;
     const auto moved = static_cast<uint64_t>(n);

@@ -37,11 +37,18 @@ struct Listener {
   const bool unix_socket;
 };
 
+// Somebody new, on the way to their floor.
+struct Arrival {
+  Accepted accepted;
+  std::unique_ptr<TlsSession> tls;
+};
+
 class LoopServer final : public Server {
  public:
   LoopServer(ServerOptions options, const Router& router, Clock& clock, Log& log,
-             ErrorAnswer answer_error)
-      : service_(std::move(options), router, clock, log, std::move(answer_error)) {
+             ErrorAnswer answer_error, std::unique_ptr<Certificate> certificate)
+      : service_(std::move(options), router, clock, log, std::move(answer_error)),
+        certificate_(std::move(certificate)) {
     for (int i = 0; i < std::max(1, service_.options.io_threads); ++i) {
       floors_.push_back(std::make_unique<Floor>());
     }
@@ -66,13 +73,14 @@ class LoopServer final : public Server {
  private:
   void accept_from(Listener& listener);
   void welcome(Accepted accepted);
-  void adopt(Floor& floor, Accepted accepted);
+  void adopt(Floor& floor, Arrival arrival);
   void left(Floor& floor, Connection& connection);
   void tick(Floor& floor);
   void stop_once();
   void end_all(void (Connection::*how)());
 
   Service service_;
+  const std::unique_ptr<Certificate> certificate_;  // The first floor's; null: TCP is plain.
   uint16_t port_ = 0;
   std::vector<std::unique_ptr<Floor>> floors_;
   std::vector<std::unique_ptr<Listener>> listeners_;  // On the first floor.
@@ -125,20 +133,26 @@ void LoopServer::welcome(Accepted accepted) {
     ++service_.refused;
     return;
   }
+  Arrival arrival;
+  if (certificate_ && !accepted.peer.unix_socket) {
+    arrival.tls = certificate_->session(accepted.fd.get(), service_.log);
+    if (!arrival.tls) return;
+  }
+  arrival.accepted = std::move(accepted);
   ++service_.connections_open;
   Floor& floor = *floors_[next_floor_++ % floors_.size()];
   // Shared, because a std::function must be copyable; nobody copies it.
-  floor.loop.post([this, &floor, one = std::make_shared<Accepted>(std::move(accepted))] {
+  floor.loop.post([this, &floor, one = std::make_shared<Arrival>(std::move(arrival))] {
     adopt(floor, std::move(*one));
   });
 }
 
-void LoopServer::adopt(Floor& floor, Accepted accepted) {
+void LoopServer::adopt(Floor& floor, Arrival arrival) {
   std::shared_ptr<Connection> connection;
   try {
     connection = std::make_shared<Connection>(
-        service_, floor.loop, std::move(accepted.fd), std::move(accepted.peer),
-        [this, &floor](Connection& closed) { left(floor, closed); });
+        service_, floor.loop, std::move(arrival.accepted.fd), std::move(arrival.accepted.peer),
+        std::move(arrival.tls), [this, &floor](Connection& closed) { left(floor, closed); });
   } catch (const std::exception& error) {
     service_.log.warn("cannot serve", {{"error", error.what()}});
     --service_.connections_open;
@@ -211,6 +225,10 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, const Route
   Fd on_unix;
   Fd on_tcp;
   uint16_t port = 0;
+  std::unique_ptr<Certificate> certificate;
+  if (options.tls.given()) {
+    TRY_SET(certificate, Certificate::load(options.tls));
+  }
   // TCP first: where its port is taken, the socket's file is not touched.
   if (options.tcp) {
     TRY_SET(on_tcp, listen_tcp(options.host, options.port));
@@ -221,7 +239,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, const Route
   }
   try {
     auto server = std::make_unique<LoopServer>(std::move(options), router, clock, log,
-                                               std::move(answer_error));
+                                               std::move(answer_error), std::move(certificate));
     if (on_unix) server->add_listener(std::move(on_unix), true);
     if (on_tcp) server->add_listener(std::move(on_tcp), false);
     server->run(port);

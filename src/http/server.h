@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "http/certificate.h"
 #include "http/router.h"
 
 namespace trainyard::http {
@@ -15,11 +16,13 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 0;  // 0: any free one.
   bool tcp = true;
+  TlsFiles tls;  // For TCP; the Unix socket is always plain.
   int io_threads = 2;
   int workers = 8;
   size_t queue_max = 1024;        // Requests waiting for a worker; more are answered 503.
   size_t connections_max = 4096;  // More are closed at once.
-  std::chrono::seconds header_deadline{10};    // From the first byte to the end of the headers.
+  // From the first byte to the end of the headers; and for the whole handshake of TLS.
+  std::chrono::seconds header_deadline{10};
   std::chrono::seconds silence_deadline{30};   // Without a byte while request or answer is moving.
   std::chrono::seconds request_deadline{600};  // For a whole request with a body in memory.
   std::chrono::seconds idle_deadline{120};     // Between two requests of a connection.
@@ -27,7 +30,7 @@ struct ServerOptions {
 };
 
 // HTTP/1.1 over a Unix socket (made 0600) and TCP at once, kept alive, with deadlines and limits on
-// everything. Asio and Beast are behind it, in loop.cc and parser.cc alone.
+// everything. Asio, Beast and OpenSSL are behind it, in loop.cc, parser.cc and tls.cc.
 class Server {
  public:
   // `answer_error` makes the body of answers the server gives by itself (400, 404, 405, 408, 413,

@@ -1,6 +1,4 @@
 // A worker's side of a connection: handlers, uploads, parking.
-#include <sys/socket.h>
-
 #include <cerrno>
 
 #include "base/file.h"
@@ -18,6 +16,8 @@ constexpr uint64_t kSmallFile = 64 * 1024;           // Sent together with its h
 
 void Connection::work(std::span<char> scratch) {
   switch (step_) {
+    case Step::shake_hands:
+      return shake_hands();
     case Step::handle:
       return handle(scratch);
     case Step::open_upload:
@@ -27,6 +27,11 @@ void Connection::work(std::span<char> scratch) {
     case Step::send:
       return report(send_some(scratch));
   }
+}
+
+void Connection::shake_hands() {
+  const TlsSession::Handshake result = tls_->handshake();
+  loop_.post([self = shared_from_this(), result] { self->after_handshake(result); });
 }
 
 // What a handler throws ends here, as the answer 500.
@@ -101,7 +106,7 @@ void Connection::take_upload(std::span<char> scratch) {
     if (feed_upload(scratch, waiting)) return;
   }
   for (uint64_t turn = 0; turn < kTurnBytesMax;) {
-    const ssize_t n = ::recv(watch_.fd(), scratch.data(), scratch.size(), MSG_DONTWAIT);
+    const ssize_t n = receive(scratch);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) {
       return loop_.post([self = shared_from_this()] {
