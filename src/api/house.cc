@@ -33,6 +33,16 @@ void House::run_printed(const RunId& run) {
   if (is_open()) server->notify(output_key(run));
 }
 
+Result<const seal::Box*> House::box() {
+  return box_.with([&](auto& box) -> Result<const seal::Box*> {
+    if (!box) {
+      TRY_SET(seal::Box opened, seal::Box::open(home.secrets_key()));
+      box.emplace(std::move(opened));
+    }
+    return &*box;
+  });
+}
+
 std::string House::system_name(unsigned uid, std::string (*look_up)(unsigned)) {
   return system_names_.with([&](auto& names) {
     const auto found = names.find(uid);

@@ -17,6 +17,7 @@
 #include "control/control.h"
 #include "http/server.h"
 #include "logs/log_store.h"
+#include "seal/box.h"
 #include "store/store.h"
 
 namespace trainyard::api {
@@ -71,6 +72,9 @@ class House {
   // The name of a system user; `look_up` is asked once each.
   std::string system_name(unsigned uid, std::string (*look_up)(unsigned));
 
+  // What seals secrets; its key is made when it is first needed. It stays until the end.
+  Result<const seal::Box*> box();
+
   // Keys of parked requests: `state` is notified when the run changes, `output` when it prints too.
   static std::string state_key(const RunId& run) { return "state/" + run.value; }
   static std::string output_key(const RunId& run) { return "output/" + run.value; }
@@ -86,6 +90,8 @@ class House {
   Guarded<OwnToken> own_token;
   // One backup or check at a time: each takes a worker for as long as it lasts.
   std::mutex upkeep;
+  // Of the outputs of interactive runs: each file makes a new tree of the one before.
+  std::mutex outputs;
 
   // Valid once open.
   control::Control* control = nullptr;
@@ -97,6 +103,7 @@ class House {
   std::atomic<bool> open_{false};
   std::atomic<bool> stopping_{false};
   Guarded<std::map<unsigned, std::string>> system_names_;
+  Guarded<std::optional<seal::Box>> box_;
 };
 
 }  // namespace trainyard::api

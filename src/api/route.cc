@@ -110,8 +110,9 @@ http::UploadHandler upload_handler(House& house, const RouteRow& row) {
 
 std::vector<RouteRow> all_routes() {
   std::vector<RouteRow> all;
-  for (const auto rows : {server_routes(), user_routes(), workspace_routes(), run_routes(),
-                          file_routes(), attempt_routes(), blob_routes()}) {
+  for (const auto rows :
+       {server_routes(), user_routes(), workspace_routes(), run_routes(), file_routes(),
+        attempt_routes(), blob_routes(), metric_routes(), secret_routes(), output_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;
@@ -195,6 +196,21 @@ Result<RunId> readable_run(const Call& call) {
   TRY_SET(const Run run, call.house.store.run(id));
   TRY(check_workspace(call, run.spec.workspace));
   return id;
+}
+
+Result<RunId> writable_run(const Call& call) {
+  TRY_SET(const RunId id, readable_run(call));
+  if (call.identity.attempt) {
+    const RunId& own = call.identity.attempt->run;
+    if (id == own) return id;
+    TRY_SET(const Run run, call.house.store.run(id));
+    if (run.parent == own.value) return id;
+    return fail(ErrorKind::denied, "an attempt's token changes its own run and children only");
+  }
+  if (call.identity.role == Role::admin) return id;
+  TRY_SET(const Run run, call.house.store.run(id));
+  if (run.user == call.identity.user) return id;
+  return fail(ErrorKind::denied, "the run is " + run.user + "'s; only they or an admin change it");
 }
 
 }  // namespace trainyard::api

@@ -43,6 +43,9 @@ std::span<const RouteRow> run_routes();
 std::span<const RouteRow> file_routes();
 std::span<const RouteRow> attempt_routes();
 std::span<const RouteRow> blob_routes();
+std::span<const RouteRow> metric_routes();
+std::span<const RouteRow> secret_routes();
+std::span<const RouteRow> output_routes();
 // All of them.
 std::vector<RouteRow> all_routes();
 
@@ -88,6 +91,9 @@ Result<Json> body_object(const http::Request& request);
 
 // The run that {id} begins; not_found, or denied to an attempt of another workspace.
 Result<RunId> readable_run(const Call& call);
+// The same, and the caller may change it: who made it, an admin, or an attempt its own run and
+// children.
+Result<RunId> writable_run(const Call& call);
 // `denied` to an attempt's token unless it is of this workspace.
 Status check_workspace(const Call& call, std::string_view workspace);
 // The workspace of the attempt whose token this is.

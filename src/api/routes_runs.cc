@@ -27,8 +27,25 @@ Result<http::Response> submit(const Call& call) {
   if (!decoded) return std::unexpected(std::move(decoded).error().within("spec"));
   submission.spec = *std::move(decoded);
   TRY(check_spec(submission.spec));
+  TRY(check_workspace(call, submission.spec.workspace));
   TRY_SET(const control::Submitted submitted, call.house.control->submit(submission));
   return answer(shown(call, submitted.run), submitted.created ? 201 : 200);
+}
+
+Status add_labels_to(store::RunFilter& filter, const http::Request& request) {
+  const std::string_view tag = request.query_or("tag", "");
+  const size_t equals = tag.find('=');
+  filter.tag = tag.substr(0, equals);
+  if (equals != std::string_view::npos) filter.tag_value = tag.substr(equals + 1);
+  TRY_SET(const int64_t children, query_number(request, "children", 0, {0, 1}));
+  filter.children = children == 1;
+  const std::string_view archived = request.query_or("archived", "no");
+  using enum store::RunFilter::Archived;
+  if (archived != "no" && archived != "only" && archived != "any") {
+    return fail(ErrorKind::invalid, "archived: must be no, only or any");
+  }
+  filter.archived = archived == "only" ? only : archived == "any" ? any : no;
+  return {};
 }
 
 Result<store::RunFilter> filter_of(const Call& call) {
@@ -38,6 +55,7 @@ Result<store::RunFilter> filter_of(const Call& call) {
                           .status = std::string(request.query_or("status", "")),
                           .target = std::string(request.query_or("target", ""))};
   if (!filter.status.empty()) TRY(run_status_from(filter.status));
+  TRY(add_labels_to(filter, request));
   if (!filter.workspace.empty()) TRY(call.house.store.workspace(filter.workspace));
   if (call.identity.attempt) {
     TRY_SET(const std::string own, own_workspace(call));
@@ -52,9 +70,10 @@ Result<store::RunFilter> filter_of(const Call& call) {
 
 Result<http::Response> list_runs(const Call& call) {
   TRY_SET(store::RunFilter filter, filter_of(call));
-  // No run has children yet.
-  if (!call.request.query_or("parent", "").empty()) {
-    return answer({{"items", Json::array()}, {"next", nullptr}});
+  if (const std::string_view parent = call.request.query_or("parent", ""); !parent.empty()) {
+    TRY_SET(const RunId id, call.house.store.find_run(parent));
+    TRY_SET(const Run found, call.house.store.run(id));
+    filter.parent = found.number;
   }
   const auto limit = static_cast<size_t>(filter.limit);
   ++filter.limit;  // One more tells whether there is a next page.
@@ -74,15 +93,71 @@ Result<http::Response> show_run(const Call& call) {
 }
 
 Result<http::Response> cancel_run(const Call& call) {
+  TRY_SET(const RunId id, writable_run(call));
+  TRY_SET(const Run run, call.house.control->cancel(id, call.identity.user));
+  return answer(shown(call, run));
+}
+
+// All that was submitted, for another run like it.
+Result<http::Response> show_spec(const Call& call) {
   TRY_SET(const RunId id, readable_run(call));
-  if (call.identity.role != Role::admin) {
-    TRY_SET(const Run run, call.house.store.run(id));
-    if (run.user != call.identity.user) {
-      return fail(ErrorKind::denied,
-                  "the run is " + run.user + "'s; only they or an admin cancel it");
+  TRY_SET(const Run run, call.house.store.run(id));
+  return answer(wire::encode(run.spec));
+}
+
+Result<std::string> text_of(const Json& value, std::string_view what) {
+  if (value.is_string()) return value.get<std::string>();
+  // Numbers are read back as texts.
+  if (value.is_number() || value.is_boolean()) return wire::dump(value);
+  return fail(ErrorKind::invalid, std::string(what) + ": must be a text");
+}
+
+Result<control::LabelChanges> changes_of(const Json& body) {
+  control::LabelChanges changes;
+  for (const auto& [key, value] : body.items()) {
+    if (key == "tags" || key == "properties") {
+      if (!value.is_object()) return fail(ErrorKind::invalid, key + ": must be an object");
+      for (const auto& [name, item] : value.items()) {
+        if (key == "tags" && item.is_null()) {
+          changes.tags[name] = std::nullopt;
+          continue;
+        }
+        TRY_SET(std::string text, text_of(item, key + "." + name));
+        if (key == "tags") {
+          changes.tags[name] = std::move(text);
+        } else {
+          changes.properties[name] = std::move(text);
+        }
+      }
+    } else if (key == "displayName") {
+      TRY_SET(changes.display_name, text_of(value, key));
+    } else if (key == "description") {
+      TRY_SET(changes.description, text_of(value, key));
+    } else if (key == "archived") {
+      TRY_SET(changes.archived, wire::bool_member(body, key));
+    } else {
+      return fail(ErrorKind::invalid, "'" + key + "' of a run cannot be changed",
+                  "What can: tags, properties, displayName, description, archived.");
     }
   }
-  TRY_SET(const Run run, call.house.control->cancel(id, call.identity.user));
+  return changes;
+}
+
+Result<http::Response> update_run(const Call& call) {
+  TRY_SET(const Json body, body_object(call.request));
+  TRY_SET(const control::LabelChanges changes, changes_of(body));
+  TRY_SET(const RunId id, writable_run(call));
+  TRY_SET(const Run run, call.house.control->update(id, changes));
+  return answer(shown(call, run));
+}
+
+Result<http::Response> end_run(const Call& call) {
+  TRY_SET(const Json body, body_object(call.request));
+  TRY_SET(const std::string status, wire::string_member(body, "status"));
+  TRY_SET(const std::string error, wire::string_member(body, "error"));
+  TRY_SET(const RunStatus wanted, run_status_from(status));
+  TRY_SET(const RunId id, writable_run(call));
+  TRY_SET(const Run run, call.house.control->end(id, wanted, error));
   return answer(shown(call, run));
 }
 
@@ -183,14 +258,21 @@ Result<http::Response> follow_run(const Call& call) {
 
 using enum http::Method;
 constexpr RouteRow kRoutes[] = {
-    {post, "/api/v1/runs", Needs::submitter, Attempts::refused, submit,
+    {post, "/api/v1/runs", Needs::submitter, Attempts::own_workspace, submit,
      "Submits {\"id\", \"spec\"}: 201; the same again: 200; the id with another spec: 409.", "",
      kSubmitBodyMax},
     {get, "/api/v1/runs", Needs::reader, Attempts::own_workspace, list_runs,
-     "Lists runs, the newest first.", "workspace experiment status target parent limit cursor"},
+     "Lists runs, the newest first.",
+     "workspace experiment status target parent children tag archived limit cursor"},
     {get, "/api/v1/runs/{id}", Needs::reader, Attempts::own_workspace, show_run, "Shows a run."},
-    {post, "/api/v1/runs/{id}/cancel", Needs::submitter, Attempts::refused, cancel_run,
+    {get, "/api/v1/runs/{id}/spec", Needs::reader, Attempts::own_workspace, show_spec,
+     "All that was submitted, as POST /runs takes it."},
+    {patch, "/api/v1/runs/{id}", Needs::submitter, Attempts::own_workspace, update_run,
+     "Changes {\"tags\", \"properties\", \"displayName\", \"description\", \"archived\"}."},
+    {post, "/api/v1/runs/{id}/cancel", Needs::submitter, Attempts::own_workspace, cancel_run,
      "Asks a run to stop."},
+    {post, "/api/v1/runs/{id}/end", Needs::submitter, Attempts::own_workspace, end_run,
+     "Ends an interactive run: {\"status\", \"error\"}."},
     {get, "/api/v1/runs/{id}/wait", Needs::reader, Attempts::own_workspace, wait_for_run,
      "The run once its version is above `version`, or after `wait` seconds.", "version wait"},
     {get, "/api/v1/runs/{id}/follow", Needs::reader, Attempts::own_workspace, follow_run,

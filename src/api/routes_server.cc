@@ -123,10 +123,11 @@ Result<http::Response> list_targets(const Call& call) {
       {"engine", "local"},
       {"cpus", load.capacity.cpus},
       {"memoryBytes", load.capacity.memory_bytes},
-      {"gpus", load.capacity.gpus},
+      {"gpus", load.capacity.gpus.size()},
       {"free",
        {{"cpus", load.capacity.cpus - load.cpus_used},
-        {"memoryBytes", load.capacity.memory_bytes - load.memory_used_bytes}}},
+        {"memoryBytes", load.capacity.memory_bytes - load.memory_used_bytes},
+        {"gpus", load.gpus_free}}},
       {"queued", load.queued},
       {"live", load.live},
   };

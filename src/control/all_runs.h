@@ -10,6 +10,7 @@
 #include "base/guarded.h"
 #include "control/bell.h"
 #include "control/control.h"
+#include "control/insert.h"
 #include "control/ledger.h"
 #include "control/reasons.h"
 #include "control/transitions.h"
@@ -37,6 +38,12 @@ class AllRuns final : public Control {
   Result<Run> cancel(const RunId& id, std::string_view by) override;
   Result<Orders> report(const AttemptId& attempt, std::span<const Report> reports) override;
   Result<Orders> orders(const AttemptId& attempt) override;
+  Result<Run> update(const RunId& id, const LabelChanges& changes) override;
+  Result<Run> end(const RunId& id, RunStatus status, std::string_view error) override;
+  Status set_outputs(const RunId& id, std::string_view tree) override;
+  Result<int64_t> take_records(const AttemptId& attempt, int rank, int64_t from,
+                               std::string_view bytes) override;
+  Result<int64_t> take_records(const RunId& run, std::string_view lines) override;
   Result<Run> run(const RunId& id) override;
   Result<std::vector<Run>> runs(const store::RunFilter& filter) override;
   Status recover() override;
@@ -51,6 +58,7 @@ class AllRuns final : public Control {
                             std::string_view spec_hash);
   Result<Submitted> same_again(const store::RunHead& head, std::string_view spec_hash);
   Result<store::KnownSnapshot> find_snapshot(std::string_view tree);
+  Status check_gpus(const RunSpec& spec) const;
 
   // ---- scheduler.cc; under tick_mutex_ ----
   void place_waiting();
@@ -58,6 +66,7 @@ class AllRuns final : public Control {
     Run run;
     AttemptId attempt;
     std::string secret;
+    std::vector<int> gpus;
     bool made = false;
   };
   // The first of the queue that fit, as far as they fit one after the other; in the ledger already.
@@ -75,6 +84,7 @@ class AllRuns final : public Control {
   struct Open {
     store::RunHead head;
     std::string phase;  // Of its newest attempt.
+    std::vector<int> gpus;
   };
   Result<std::vector<Open>> find_open();
   void take_up(const Open& open);

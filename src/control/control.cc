@@ -1,6 +1,7 @@
 #include "control/control.h"
 
 #include <algorithm>
+#include <map>
 
 #include "control/all_runs.h"
 #include "store/run_queries.h"
@@ -72,6 +73,7 @@ Control::Load AllRuns::load() {
     return Load{.capacity = ledger.capacity(),
                 .cpus_used = ledger.cpus_used(),
                 .memory_used_bytes = ledger.memory_used(),
+                .gpus_free = static_cast<int64_t>(ledger.gpus_free()),
                 .queued = ledger.queued,
                 .live = static_cast<int64_t>(ledger.live())};
   });
@@ -102,7 +104,9 @@ void AllRuns::settle(const Applied& applied) {
   }
   if (applied.has(RunAction::requeue)) ledger_.with([](Ledger& ledger) { ++ledger.queued; });
   if (applied.has(RunAction::release) || applied.has(RunAction::requeue)) bell_->ring();
-  if (parts_.changed) parts_.changed(applied.attempt.run);
+  if (!parts_.changed) return;
+  parts_.changed(applied.attempt.run);
+  for (const RunId& child : applied.children) parts_.changed(child);
 }
 
 QueueView AllRuns::queue_view(int64_t position) {
@@ -111,26 +115,39 @@ QueueView AllRuns::queue_view(int64_t position) {
     return QueueView{.capacity = ledger.capacity(),
                      .cpus_used = ledger.cpus_used(),
                      .memory_used_bytes = ledger.memory_used(),
+                     .gpus_free = ledger.gpus_free(),
                      .position = position,
                      .disk_full = disk_full};
   });
 }
 
-// Positions are counted on from one queued run to the next, so that a page of a list costs one walk
-// over the queue and not one for each of its runs.
+// A run's place in the queue is counted by walking an index; of a page of queued runs only the
+// first of each priority is, and the others follow it: what lies between two of them that the page
+// leaves out is counted too.
 Status AllRuns::add_reasons(db::Db& db, std::vector<Run*> runs) {
   std::sort(runs.begin(), runs.end(), [](Run* a, Run* b) { return a->number < b->number; });
-  int64_t position = 0;
-  int64_t counted = 0;
+  struct Counted {
+    int64_t number = 0;
+    int64_t position = 0;
+  };
+  std::map<Priority, Counted> counted;
   for (Run* run : runs) {
     if (run->life.status != RunStatus::queued) {
       run->reason = reason_of(*run);
       continue;
     }
-    TRY_SET(const int64_t between, store::count_queued(db, counted, run->number));
-    position += between + 1;
-    counted = run->number;
-    run->reason = queued_reason(run->spec.resources, queue_view(position));
+    Counted& last = counted[run->spec.priority];
+    if (last.position == 0) {
+      TRY_SET(const int64_t before,
+              store::count_queued_before(db, run->spec.priority, run->number));
+      last.position = before + 1;
+    } else {
+      TRY_SET(const int64_t between,
+              store::count_queued_between(db, run->spec.priority, last.number, run->number));
+      last.position += between + 1;
+    }
+    last.number = run->number;
+    run->reason = queued_reason(run->spec.resources, queue_view(last.position));
   }
   return {};
 }

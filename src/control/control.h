@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -38,6 +40,15 @@ struct Submitted {
   bool created = false;  // false: it was there already.
 };
 
+// What is to be changed of a run's labels.
+struct LabelChanges {
+  std::map<std::string, std::optional<std::string>> tags;  // None: it is removed.
+  std::map<std::string, std::string> properties;           // conflict where one is another already.
+  std::optional<std::string> display_name;
+  std::optional<std::string> description;
+  std::optional<bool> archived;
+};
+
 // All runs: what submit, cancel and reports change, and the loop that places what waits. It decides
 // by model/run_state and does through store and engine; it never sees a process. Thread-safe.
 class Control {
@@ -61,6 +72,19 @@ class Control {
   virtual Result<Orders> report(const AttemptId& attempt, std::span<const Report> reports) = 0;
   virtual Result<Orders> orders(const AttemptId& attempt) = 0;
 
+  virtual Result<Run> update(const RunId& id, const LabelChanges& changes) = 0;
+  // The end of an interactive run, as its program says.
+  virtual Result<Run> end(const RunId& id, RunStatus status, std::string_view error) = 0;
+  // The tree of an interactive run's outputs, as far as they have come.
+  virtual Status set_outputs(const RunId& id, std::string_view tree) = 0;
+  // Records (wire/records.h) of a rank, the bytes from `from` on of its stream. What was taken
+  // before is skipped, what lies beyond it is not taken; returns how many bytes are: go on there.
+  // A line that is no record is skipped.
+  virtual Result<int64_t> take_records(const AttemptId& attempt, int rank, int64_t from,
+                                       std::string_view bytes) = 0;
+  // Whole lines of an interactive run; returns how many were records.
+  virtual Result<int64_t> take_records(const RunId& run, std::string_view lines) = 0;
+
   // The run with its reason computed now: "waits for 2 CPUs: 1 free of 2; position 3".
   virtual Result<Run> run(const RunId& id) = 0;
   virtual Result<std::vector<Run>> runs(const store::RunFilter& filter) = 0;
@@ -76,6 +100,7 @@ class Control {
     engine::Capacity capacity;
     int cpus_used = 0;
     int64_t memory_used_bytes = 0;
+    int64_t gpus_free = 0;
     int64_t queued = 0;
     int64_t live = 0;
   };

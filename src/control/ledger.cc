@@ -5,13 +5,23 @@
 namespace trainyard::control {
 
 bool Ledger::fits(const Resources& wants) const {
-  return wants.cpus <= cpus_free() && wants.memory_bytes <= capacity_.memory_bytes - memory_used_;
+  return wants.cpus <= cpus_free() && wants.memory_bytes <= capacity_.memory_bytes - memory_used_ &&
+         (capacity_.gpus.empty() || static_cast<size_t>(wants.gpus) <= gpus_free());
 }
 
-void Ledger::take(const AttemptId& attempt, const Resources& resources, SteadyTime now) {
-  if (!holdings_.emplace(attempt, Holding{resources, now, now}).second) return;
+std::vector<int> Ledger::take(const AttemptId& attempt, const Resources& resources, SteadyTime now,
+                              std::vector<int> gpus) {
+  const auto [held, fresh] = holdings_.emplace(attempt, Holding{resources, {}, now, now});
+  if (!fresh) return held->second.gpus;
   cpus_used_ += resources.cpus;
   memory_used_ += resources.memory_bytes;
+  for (const int device : capacity_.gpus) {
+    if (gpus.size() >= static_cast<size_t>(resources.gpus)) break;
+    if (!gpus_used_.contains(device)) gpus.push_back(device);
+  }
+  gpus_used_.insert(gpus.begin(), gpus.end());
+  held->second.gpus = std::move(gpus);
+  return held->second.gpus;
 }
 
 bool Ledger::give_back(const AttemptId& attempt) {
@@ -19,6 +29,7 @@ bool Ledger::give_back(const AttemptId& attempt) {
   if (found == holdings_.end()) return false;
   cpus_used_ -= found->second.resources.cpus;
   memory_used_ -= found->second.resources.memory_bytes;
+  for (const int device : found->second.gpus) gpus_used_.erase(device);
   holdings_.erase(found);
   return true;
 }
@@ -27,6 +38,7 @@ void Ledger::clear() {
   holdings_.clear();
   cpus_used_ = 0;
   memory_used_ = 0;
+  gpus_used_.clear();
   queued = 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/clock.h"
@@ -19,6 +20,8 @@ class Ledger {
   int cpus_used() const { return cpus_used_; }
   int64_t memory_used() const { return memory_used_; }
   int cpus_free() const { return capacity_.cpus - cpus_used_; }
+  size_t gpus_free() const { return capacity_.gpus.size() - gpus_used_.size(); }
+  // GPUs asked of a machine that has none count as none: the run goes on without.
   bool fits(const Resources& wants) const;
   size_t live() const { return holdings_.size(); }
   bool holds(const AttemptId& attempt) const { return holdings_.contains(attempt); }
@@ -26,8 +29,10 @@ class Ledger {
   // Counted here and not in the database, where it would cost as much as the queue is long.
   int64_t queued = 0;
 
-  // Once per attempt: taking again changes nothing.
-  void take(const AttemptId& attempt, const Resources& resources, SteadyTime now);
+  // Once per attempt: taking again changes nothing. Gives the device numbers of its GPUs; `gpus`
+  // are those it had before a restart.
+  std::vector<int> take(const AttemptId& attempt, const Resources& resources, SteadyTime now,
+                        std::vector<int> gpus = {});
   // false: it held nothing.
   bool give_back(const AttemptId& attempt);
   void clear();
@@ -49,6 +54,7 @@ class Ledger {
  private:
   struct Holding {
     Resources resources;
+    std::vector<int> gpus;
     SteadyTime heard{};
     SteadyTime looked{};
   };
@@ -56,6 +62,7 @@ class Ledger {
   engine::Capacity capacity_;
   int cpus_used_ = 0;
   int64_t memory_used_ = 0;
+  std::set<int> gpus_used_;
   std::map<AttemptId, Holding> holdings_;
 };
 

@@ -30,6 +30,10 @@ std::vector<std::string> lacks(const Resources& wants, const QueueView& view) {
     lacks.push_back(size(wants.memory_bytes) + " of memory: " + size(memory_free) + " free of " +
                     size(view.capacity.memory_bytes));
   }
+  if (!view.capacity.gpus.empty() && static_cast<size_t>(wants.gpus) > view.gpus_free) {
+    lacks.push_back(counted(wants.gpus, "GPU") + ": " + std::to_string(view.gpus_free) +
+                    " free of " + std::to_string(view.capacity.gpus.size()));
+  }
   return lacks;
 }
 

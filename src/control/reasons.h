@@ -13,6 +13,7 @@ struct QueueView {
   engine::Capacity capacity;
   int cpus_used = 0;
   int64_t memory_used_bytes = 0;
+  size_t gpus_free = 0;
   int64_t position = 1;    // 1: the next one.
   bool disk_full = false;  // Nothing is started while it is.
 };

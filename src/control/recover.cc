@@ -24,7 +24,7 @@ Status AllRuns::recover() {
       if (one.head.life.status == RunStatus::queued) {
         ++ledger.queued;
       } else {
-        ledger.take({one.head.id, one.head.life.attempt}, one.head.resources, now);
+        ledger.take({one.head.id, one.head.life.attempt}, one.head.resources, now, one.gpus);
       }
     }
   });
@@ -47,6 +47,7 @@ Result<std::vector<AllRuns::Open>> AllRuns::find_open() {
         TRY_SET(const store::AttemptRow row,
                 store::attempt_row(db, one.head.number, one.head.life.attempt));
         one.phase = row.phase;
+        one.gpus = row.attempt.gpus;
       }
       open.push_back(std::move(one));
     }
@@ -78,7 +79,10 @@ void AllRuns::take_up(const Open& open) {
 }
 
 void AllRuns::place_again(const Open& open) {
-  Claim claim{.attempt = {open.head.id, open.head.life.attempt}, .secret = new_secret("tya_")};
+  Claim claim{.run = {},
+              .attempt = {open.head.id, open.head.life.attempt},
+              .secret = new_secret("tya_"),
+              .gpus = open.gpus};
   // Of the first secret only the hash is left; it was never handed out.
   const Status renewed =
       parts_.store.write(Durable::no, [&](db::Transaction& transaction) -> Status {

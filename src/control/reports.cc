@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "control/all_runs.h"
+#include "store/metrics.h"
 
 namespace trainyard::control {
 namespace {
@@ -67,6 +68,25 @@ Status take_end(Taking& taking, const Report& report) {
   return {};
 }
 
+// As metrics of the run, by the names MLflow gives them. A device is named by its place among the
+// run's own: the script sees it by that number too.
+Status take_gpus(Taking& taking, const Report& report) {
+  if (report.gpus.empty()) return {};
+  store::PointBatch points(taking.head.number);
+  const auto add = [&](const std::string& name, double value) {
+    if (!std::isfinite(value) || value < 0) return;
+    points.add(name, "scalar", {.at = time_of(report, taking.now), .value = value, .text = {}});
+  };
+  for (size_t i = 0; i < report.gpus.size(); ++i) {
+    const GpuSample& gpu = report.gpus[i];
+    const std::string name = "system/gpu_" + std::to_string(i);
+    add(name + "_utilization_percentage", gpu.utilization);
+    add(name + "_memory_usage_megabytes", static_cast<double>(gpu.memory_bytes) / 1e6);
+    add(name + "_power_usage_watts", gpu.power_watts);
+  }
+  return points.write(taking.transaction);
+}
+
 Status take_one(Taking& taking, const Report& report) {
   switch (report.kind) {
     case ReportKind::preparing:
@@ -77,7 +97,7 @@ Status take_one(Taking& taking, const Report& report) {
     case ReportKind::sample:
       take_usage(taking.row.attempt, report.cpu_seconds, report.memory_peak_bytes);
       taking.row.attempt.memory_bytes = report.memory_bytes;
-      return {};
+      return take_gpus(taking, report);
     case ReportKind::ended:
       return take_end(taking, report);
   }

@@ -39,8 +39,8 @@ SteadyTime AllRuns::tick() {
   return next_tick_;
 }
 
-// First come, first served: the first of the queue that does not fit holds the others back, so that
-// a large run is not passed by for ever.
+// By priority, then first come, first served: the first of the queue that does not fit holds the
+// others back, so that a large run is not passed by for ever.
 void AllRuns::place_waiting() {
   while (parts_.clock.steady() >= place_after_) {
     if (ledger_.with([](const Ledger& ledger) { return ledger.cpus_free() <= 0; })) return;
@@ -69,23 +69,22 @@ Result<std::vector<AllRuns::Claim>> AllRuns::choose() {
       place_after_ = parts_.clock.steady() + kPauseAfterFailure;
       return {};
     }
-    int cpus = 0;
-    int64_t memory = 0;
+    Resources all{.cpus = 0};
     for (const store::QueuedRun& queued : front) {
-      cpus += queued.resources.cpus;
-      memory += queued.resources.memory_bytes;
-      const Resources all{.cpus = cpus, .memory_bytes = memory};
+      all.cpus += queued.resources.cpus;
+      all.memory_bytes += queued.resources.memory_bytes;
+      all.gpus += queued.resources.gpus;
       if (!ledger_.with([&](const Ledger& l) { return l.fits(all); })) break;
       TRY_SET(Run run, store::load_run(db, queued.id, store::Detail::brief));
       const AttemptId attempt{run.id, run.life.attempt + 1};
-      claims.push_back({std::move(run), attempt, new_secret("tya_")});
+      claims.push_back({std::move(run), attempt, new_secret("tya_"), {}});
     }
     return {};
   };
   TRY(parts_.store.read(look));
   const SteadyTime now = parts_.clock.steady();
   ledger_.with([&](Ledger& ledger) {
-    for (const Claim& c : claims) ledger.take(c.attempt, c.run.spec.resources, now);
+    for (Claim& c : claims) c.gpus = ledger.take(c.attempt, c.run.spec.resources, now);
   });
   return claims;
 }
@@ -102,8 +101,9 @@ Status AllRuns::commit_claims(std::vector<Claim>& claims) {
           // Canceled since it was chosen.
           if (head.version != claim.run.version) continue;
           TRY(apply(transaction, head, Claimed{}, {.at = now}));
-          TRY(store::insert_attempt(transaction, head.number,
-                                    {.attempt = {.number = claim.attempt.number, .placed = now}}));
+          TRY(store::insert_attempt(
+              transaction, head.number,
+              {.attempt = {.number = claim.attempt.number, .placed = now, .gpus = claim.gpus}}));
           TRY(store::set_attempt_token(transaction, head, claim.attempt.number, claim.secret, now));
           claim.made = true;
         }
@@ -143,6 +143,8 @@ Assignment AllRuns::assignment(const Claim& claim) const {
           .experiment_id = claim.run.experiment_id,
           .subscription_id = claim.run.subscription_id,
           .resource_group = claim.run.resource_group,
+          .gpus = claim.gpus,
+          .outputs = claim.run.outputs,
           .spec = claim.run.spec};
 }
 

@@ -38,7 +38,7 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
   };
   TRY(parts_.store.read(look));
   if (known) return same_again(*known, spec_hash);
-  TRY(check_machine(submission.spec));
+  if (!submission.spec.interactive) TRY(check_machine(submission.spec));
   TRY(parts_.store.check_space());
   return add_run(submission, spec_json, spec_hash);
 }
@@ -61,6 +61,7 @@ Status AllRuns::check_machine(const RunSpec& spec) const {
     return fail(ErrorKind::invalid,
                 "target local has 1 node, " + std::to_string(spec.nodes) + " were asked for");
   }
+  TRY(check_gpus(spec));
   const engine::Capacity has = parts_.engine.capacity();
   if (spec.resources.cpus > has.cpus) {
     return fail(ErrorKind::invalid, "target local has " + std::to_string(has.cpus) + " CPUs, " +
@@ -74,6 +75,15 @@ Status AllRuns::check_machine(const RunSpec& spec) const {
                     " were asked for");
   }
   return {};
+}
+
+Status AllRuns::check_gpus(const RunSpec& spec) const {
+  const auto has = static_cast<int>(parts_.engine.capacity().gpus.size());
+  // On `local` a wish for GPUs where there are none is warned of by the client, not refused.
+  if (has == 0 || spec.resources.gpus <= has) return {};
+  return fail(ErrorKind::invalid, "target local has " + std::to_string(has) +
+                                      (has == 1 ? " GPU, " : " GPUs, ") +
+                                      std::to_string(spec.resources.gpus) + " were asked for");
 }
 
 // Whether it is whole is looked at once; the answer is kept with the run's own commit.
@@ -95,7 +105,8 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
   const RunSpec& spec = submission.spec;
   TRY_SET(const store::KnownSnapshot snapshot, find_snapshot(spec.snapshot));
   const int64_t position = ledger_.with([](const Ledger& ledger) { return ledger.queued + 1; });
-  const std::string reason = queued_reason(spec.resources, queue_view(position));
+  const std::string reason =
+      spec.interactive ? "" : queued_reason(spec.resources, queue_view(position));
 
   Run made;
   std::optional<store::RunHead> raced;
@@ -103,38 +114,14 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
   const auto change = [&](db::Transaction& transaction) -> Status {
     TRY_SET(raced, store::find_run_head(transaction.db(), submission.id));
     if (raced) return {};
-    const WallTime now = parts_.clock.wall();
-    TRY_SET(const Workspace workspace, store::load_workspace(transaction.db(), spec.workspace));
-    TRY_SET(const int64_t experiment,
-            store::get_or_create_experiment(transaction, workspace.id, spec.experiment, now));
-    if (!spec.snapshot.empty()) {
-      TRY(store::remember_snapshot(transaction, spec.snapshot, snapshot, now));
-    }
-    TRY_SET(store::RunHead head,
-            store::insert_run(transaction, {.id = submission.id,
-                                            .workspace_id = workspace.id,
-                                            .experiment_id = experiment,
-                                            .spec = spec,
-                                            .spec_json = spec_json,
-                                            .spec_hash = spec_hash,
-                                            .user = submission.user,
-                                            .created = now,
-                                            .snapshot_files = snapshot.files,
-                                            .snapshot_bytes = snapshot.bytes}));
-    TRY(store::add_event(transaction, head, {.at = now, .kind = "submitted"}));
-    TRY_SET(applied, apply(transaction, head, Enqueued{}, {.at = now, .text = reason}));
-    made = Run{.id = head.id,
-               .number = head.number,
-               .version = head.version,
-               .user = submission.user,
-               .workspace_id = std::to_string(workspace.id),
-               .experiment_id = std::to_string(experiment),
-               .subscription_id = workspace.subscription_id,
-               .resource_group = workspace.resource_group,
-               .life = head.life,
-               .reason = reason,
-               .created = now,
-               .events = {{1, now, 0, "submitted", ""}, {2, now, 0, "queued", reason}}};
+    TRY_SET(Added added, insert(transaction, {.submission = submission,
+                                              .spec_json = spec_json,
+                                              .spec_hash = spec_hash,
+                                              .snapshot = snapshot,
+                                              .reason = reason,
+                                              .now = parts_.clock.wall()}));
+    made = std::move(added.run);
+    applied = std::move(added.applied);
     return {};
   };
   TRY(parts_.store.write(Durable::yes, change));

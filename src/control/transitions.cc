@@ -20,12 +20,32 @@ std::string kind_of(const RunEvent& event) {
       return ended.end.cause == EndCause::lost ? "lost" : "ended";
     }
     std::string operator()(const CancelAsked&) const { return "cancel_requested"; }
+    std::string operator()(const BegunOutside&) const { return "running"; }
+    std::string operator()(const EndedOutside&) const { return "ended"; }
   };
   return std::visit(Kind{}, event);
 }
 
 bool user_code_may_have_run(std::string_view phase) {
   return phase != "" && phase != to_string(ReportKind::preparing);
+}
+
+std::string retry_text(const RunLife& life, const std::string& why) {
+  return "is tried again (" + std::to_string(life.retries) + " of " +
+         std::to_string(life.retry.max) + ")" + (why.empty() ? "" : ": " + why);
+}
+
+// Nobody is left to say how they ended. They end as their parent did.
+Result<std::vector<RunId>> end_children(db::Transaction& transaction, const store::RunHead& head) {
+  TRY_SET(std::vector<RunId> children, store::open_children(transaction.db(), head.number));
+  for (const RunId& child : children) {
+    TRY_SET(store::RunHead child_head, store::run_head(transaction.db(), child));
+    const std::string why = head.life.status == RunStatus::completed
+                                ? std::string()
+                                : "its parent " + head.id.value + " ended: " + head.life.error;
+    TRY(apply(transaction, child_head, EndedOutside{head.life.status, why}, {.at = *head.ended}));
+  }
+  return children;
 }
 
 }  // namespace
@@ -38,6 +58,7 @@ Result<Applied> apply(db::Transaction& transaction, store::RunHead& head, const 
                       const Moment& moment) {
   TRY_SET(Step step, trainyard::advance(head.life, event));
   const bool was_live = head.life.attempt > 0;
+  const int retries_before = head.life.retries;
   head.life = std::move(step.life);
   const auto add = [&](std::string kind, std::string text) {
     return store::add_event(transaction, head,
@@ -53,10 +74,16 @@ Result<Applied> apply(db::Transaction& transaction, store::RunHead& head, const 
     TRY(add("ended", head.life.error));
     head.ended = head.event_at;
   } else if (was_live && head.life.status == RunStatus::queued) {
-    TRY(add("queued", "waits again: the attempt was lost before its program ran"));
+    TRY(add("queued", head.life.retries > retries_before
+                          ? retry_text(head.life, moment.text)
+                          : "waits again: the attempt was lost before its program ran"));
   }
   TRY(store::save_run(transaction, head));
-  return Applied{{head.id, head.life.attempt}, std::move(step.actions)};
+  Applied applied{{head.id, head.life.attempt}, std::move(step.actions), {}};
+  if (over) {
+    TRY_SET(applied.children, end_children(transaction, head));
+  }
+  return applied;
 }
 
 Status check_live(const store::RunHead& head, const AttemptId& attempt) {

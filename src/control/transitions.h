@@ -14,6 +14,7 @@ namespace trainyard::control {
 struct Applied {
   AttemptId attempt;  // The run and its newest attempt.
   std::vector<RunAction> actions;
+  std::vector<RunId> children;  // Ended with it.
 
   bool has(RunAction action) const;
 };

@@ -14,7 +14,7 @@ namespace trainyard::engine {
 struct Capacity {
   int cpus = 0;
   int64_t memory_bytes = 0;
-  int gpus = 0;
+  std::vector<int> gpus;  // Device numbers.
 };
 
 enum class Placement {

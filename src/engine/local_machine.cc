@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "gpu/gpus.h"
 
 namespace trainyard::engine {
 namespace {
@@ -70,6 +71,8 @@ Capacity machine_capacity() {
   apply_limits(root, cgroup_path(groups, ""), "memory.max", capacity.memory_bytes);
   apply_limits(root / "memory", cgroup_path(groups, "memory"), "memory.limit_in_bytes",
                capacity.memory_bytes);
+  const gpu::Gpus gpus = gpu::Gpus::open();
+  for (const gpu::Device& device : gpus.devices()) capacity.gpus.push_back(device.index);
   return capacity;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/id.h"
 #include "model/run_spec.h"
@@ -21,6 +22,8 @@ struct Assignment {
   std::string experiment_id;
   std::string subscription_id;
   std::string resource_group;
+  std::vector<int> gpus;  // Device numbers on this node, for this attempt alone.
+  std::string outputs;    // The tree of outputs/ that the attempt before left; empty: none.
   RunSpec spec;
 
   AttemptId id() const { return {RunId{run}, attempt}; }
@@ -38,6 +41,8 @@ struct Assignment {
     f("experimentId", self.experiment_id);
     f("subscriptionId", self.subscription_id);
     f("resourceGroup", self.resource_group);
+    f("gpus", self.gpus);
+    f("outputs", self.outputs);
     f("spec", self.spec);
   }
 };

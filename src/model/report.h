@@ -79,6 +79,23 @@ enum class ReportKind {
 std::string_view to_string(ReportKind kind);
 Result<ReportKind> report_kind_from(std::string_view name);
 
+// What a GPU does, as NVML tells it.
+struct GpuSample {
+  int index = 0;
+  double utilization = 0;  // Percent.
+  int64_t memory_bytes = 0;
+  double power_watts = 0;
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("index", self.index);
+    f("utilization", self.utilization);
+    f("memoryBytes", self.memory_bytes);
+    f("powerWatts", self.power_watts);
+  }
+  bool operator==(const GpuSample&) const = default;
+};
+
 struct Report {
   int64_t seq = 0;
   int64_t age_us =
@@ -89,7 +106,8 @@ struct Report {
   double cpu_seconds = 0;  // sample: used so far, all processes of the attempt.
   int64_t memory_bytes = 0;
   int64_t memory_peak_bytes = 0;
-  AttemptEnd end;  // ended.
+  std::vector<GpuSample> gpus;  // sample: of the attempt's own.
+  AttemptEnd end;               // ended.
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
@@ -101,6 +119,7 @@ struct Report {
     f("cpuSeconds", self.cpu_seconds);
     f("memoryBytes", self.memory_bytes);
     f("memoryPeakBytes", self.memory_peak_bytes);
+    f("gpus", self.gpus);
     f("end", self.end);
   }
   bool operator==(const Report&) const = default;

@@ -43,6 +43,33 @@ struct Attempt {
   double cpu_seconds = 0;
   int64_t memory_bytes = 0;
   int64_t memory_peak_bytes = 0;
+  std::vector<int> gpus;  // Device numbers on its node.
+};
+
+// What of a run may be changed later.
+struct Labels {
+  std::string display_name;
+  std::string description;
+  std::map<std::string, std::string> tags;
+  std::map<std::string, std::string> properties;  // Each written once.
+  bool archived = false;
+};
+
+// One value that a run told of itself. A number, or the JSON of what is none.
+struct Point {
+  int64_t number = 0;  // From 0, in the order they came.
+  WallTime at{};
+  std::optional<int64_t> step;
+  std::optional<double> value;
+  std::string text;
+};
+
+// A metric of a run, and its latest point.
+struct Metric {
+  std::string name;
+  std::string kind;  // scalar, list, row, table, image, doc
+  int64_t points = 0;
+  Point last;
 };
 
 // A run as it is read.
@@ -57,6 +84,10 @@ struct Run {
   std::string subscription_id;
   std::string resource_group;
   RunLife life;
+  std::string parent;  // A run's id; empty: none.
+  Labels labels;
+  std::map<std::string, std::string> parameters;  // The spec's, and what the script told.
+  std::vector<Metric> metrics;
   std::string reason;  // What it waits for or failed of, in words and numbers.
   WallTime created{};
   std::optional<WallTime> started;

@@ -1,6 +1,7 @@
 #include "model/run_state.h"
 
 #include <array>
+#include <optional>
 
 namespace trainyard {
 namespace {
@@ -48,6 +49,17 @@ RunLife finished(RunLife life, RunStatus status, int exit_code, std::string erro
   return life;
 }
 
+// Back to the queue, if its policy says so for this cause and nobody wants it gone.
+std::optional<Step> try_again(const RunLife& life, std::string_view cause) {
+  if (life.cancel_asked || life.retries >= life.retry.max || !retries(life.retry, cause)) {
+    return std::nullopt;
+  }
+  RunLife next = life;
+  next.status = RunStatus::queued;
+  ++next.retries;
+  return Step{std::move(next), {RunAction::release, RunAction::requeue}};
+}
+
 // An attempt that ended before user code ran is simply made again, unless somebody wants it gone or
 // it keeps happening.
 Step lost(RunLife life, bool ranks_started, std::string why) {
@@ -59,6 +71,7 @@ Step lost(RunLife life, bool ranks_started, std::string why) {
     life.status = RunStatus::queued;
     return {std::move(life), {RunAction::release, RunAction::requeue}};
   }
+  if (std::optional<Step> again = try_again(life, "lost")) return *std::move(again);
   return {finished(std::move(life), RunStatus::failed, 1, std::move(why)), {RunAction::release}};
 }
 
@@ -121,11 +134,16 @@ Result<Step> on(const RunLife& life, const Ended& event) {
     case EndCause::exited:
       // A script that ended by itself before a cancel reached it has its own result.
       if (end.exit_code == 0) return over(RunStatus::completed, 0, "");
+      if (std::optional<Step> again = try_again(life, "failed")) return *std::move(again);
       return over(RunStatus::failed, failure, end.error);
-    case EndCause::canceled:
     case EndCause::time_limit:
+      if (std::optional<Step> again = try_again(life, "time_limit")) return *std::move(again);
+      return over(RunStatus::canceled, 1, end.error);
+    case EndCause::canceled:
       return over(RunStatus::canceled, 1, end.error);
     case EndCause::no_space:
+      if (std::optional<Step> again = try_again(life, "no_space")) return *std::move(again);
+      [[fallthrough]];
     case EndCause::prepare_failed:
       if (life.cancel_asked) return over(RunStatus::canceled, 1, end.error);
       return over(RunStatus::failed, failure, end.error);
@@ -139,6 +157,9 @@ Result<Step> on(const RunLife& life, const CancelAsked& event) {
   if (is_final(life.status)) return misfit(life, "cancel");
   RunLife next = life;
   next.cancel_asked = true;
+  if (life.interactive) {
+    return Step{finished(next, RunStatus::canceled, 1, "canceled by " + event.by), {}};
+  }
   if (!is_live(life.status)) {
     return Step{
         finished(next, RunStatus::canceled, 1, "canceled by " + event.by + " before it started"),
@@ -146,6 +167,26 @@ Result<Step> on(const RunLife& life, const CancelAsked& event) {
   }
   next.status = RunStatus::cancel_requested;
   return Step{next, {RunAction::order_cancel}};
+}
+
+Result<Step> on(const RunLife& life, const BegunOutside&) {
+  if (life.status != RunStatus::not_started || !life.interactive) return misfit(life, "beginning");
+  RunLife next = life;
+  next.status = RunStatus::running;
+  return Step{next, {}};
+}
+
+Result<Step> on(const RunLife& life, const EndedOutside& event) {
+  if (!life.interactive) {
+    return fail(ErrorKind::conflict, "the run has a supervisor; only it says how the run ended",
+                "A run that is to stop is canceled.");
+  }
+  if (is_final(life.status)) return misfit(life, "ending");
+  if (!is_final(event.status)) {
+    return fail(ErrorKind::invalid, "a run ends as Completed, Failed or Canceled");
+  }
+  const int code = event.status == RunStatus::completed ? 0 : 1;
+  return Step{finished(life, event.status, code, event.error), {}};
 }
 
 }  // namespace

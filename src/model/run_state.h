@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "model/report.h"
+#include "model/run_spec.h"
 
 namespace trainyard {
 
@@ -14,6 +15,8 @@ namespace trainyard {
 //                   ▲           │             │           │         │          │        failed
 //                   └───────────┴─ lost before user code ran        │          │        canceled
 //   cancel_requested: from provisioning on, until the attempt has ended.
+//   An attempt that ended for a cause its run is to be tried again for goes back to queued.
+//   An interactive run has no attempt: not_started ─ running ─ a final status.
 enum class RunStatus {
   not_started,
   queued,
@@ -37,6 +40,9 @@ struct RunLife {
   RunStatus status = RunStatus::not_started;
   int attempt = 0;     // The newest; 0: none yet.
   int lost_early = 0;  // Attempts lost before user code ran; they are made again.
+  int retries = 0;     // Attempts made again by `retry`.
+  RetryPolicy retry;
+  bool interactive = false;  // A program elsewhere carries it.
   bool cancel_asked = false;
   std::optional<int> exit_code;  // Set with a final status.
   std::string error;             // Why it failed or was canceled; empty for completed.
@@ -64,7 +70,13 @@ struct Ended {
 struct CancelAsked {
   std::string by;
 };
-using RunEvent = std::variant<Enqueued, Claimed, PlaceFailed, Reported, Ended, CancelAsked>;
+struct BegunOutside {};  // An interactive run's program has begun.
+struct EndedOutside {    // And said how it ended.
+  RunStatus status = RunStatus::completed;
+  std::string error;
+};
+using RunEvent = std::variant<Enqueued, Claimed, PlaceFailed, Reported, Ended, CancelAsked,
+                              BegunOutside, EndedOutside>;
 
 enum class RunAction {
   place,         // Ask the engine for the newest attempt's nodes.

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "base/hash.h"
 #include "store/run_queries.h"
 #include "store/run_rows.h"
@@ -15,7 +17,7 @@ std::string end_json(const Attempt& attempt) {
 Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number) {
   TRY_SET(db::Statement row,
           db.query("SELECT number, node, placed, started, ended, cpu_seconds, memory_bytes, "
-                   "memory_peak_bytes, outcome, phase, report_seq FROM attempts "
+                   "memory_peak_bytes, outcome, gpus, phase, report_seq FROM attempts "
                    "WHERE run = ? AND number = ?",
                    {run, number}));
   TRY_SET(const bool any, row.next());
@@ -24,17 +26,18 @@ Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number) {
   }
   AttemptRow found;
   TRY_SET(found.attempt, read_attempt(row));
-  found.phase = row.text(9);
-  found.report_seq = row.integer(10);
+  found.phase = row.text(10);
+  found.report_seq = row.integer(11);
   return found;
 }
 
 Status insert_attempt(db::Transaction& transaction, int64_t run, const AttemptRow& row) {
   TRY(transaction.run(
       "INSERT INTO attempts (run, number, node, placed, phase, report_seq, cpu_seconds, "
-      "memory_bytes, memory_peak_bytes, outcome, released) VALUES (?, ?, ?, ?, '', 0, 0, 0, 0, '', "
-      "0)",
-      {run, row.attempt.number, row.attempt.node, row.attempt.placed}));
+      "memory_bytes, memory_peak_bytes, outcome, released, gpus) VALUES (?, ?, ?, ?, '', 0, 0, 0, "
+      "0, '', 0, ?)",
+      {run, row.attempt.number, row.attempt.node, row.attempt.placed,
+       fmt::format("{}", fmt::join(row.attempt.gpus, ","))}));
   return {};
 }
 

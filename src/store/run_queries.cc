@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/text.h"
+#include "store/labels.h"
+#include "store/metrics.h"
 #include "store/workspaces.h"
 #include "wire/json.h"
 
@@ -14,8 +17,10 @@ constexpr int kRunsMax = 1000;  // Of one page of a list.
 constexpr std::string_view kSelectRun =
     "SELECT r.id, r.number, r.version, r.user_name, r.workspace_id, r.experiment_id, r.status, "
     "r.attempt, r.lost_early, r.cancel_asked, r.exit_code, r.error, r.created, r.started, r.ended, "
-    "r.outputs, r.snapshot_files, r.snapshot_bytes, s.spec, w.subscription_id, w.resource_group "
-    "FROM runs r JOIN run_specs s ON s.run = r.number JOIN workspaces w ON w.id = r.workspace_id ";
+    "r.outputs, r.snapshot_files, r.snapshot_bytes, s.spec, w.subscription_id, w.resource_group, "
+    "r.retries, r.archived, p.id, l.display_name, l.description, l.tags, l.properties "
+    "FROM runs r JOIN run_specs s ON s.run = r.number JOIN workspaces w ON w.id = r.workspace_id "
+    "LEFT JOIN runs p ON p.number = r.parent LEFT JOIN run_labels l ON l.run = r.number ";
 
 Result<Run> read_run(const db::Statement& row) {
   Run run;
@@ -41,6 +46,17 @@ Result<Run> read_run(const db::Statement& row) {
   TRY_SET(run.spec, wire::decode_run_spec(spec));
   run.subscription_id = row.text(19);
   run.resource_group = row.text(20);
+  run.life.retries = static_cast<int>(row.integer(21));
+  run.life.retry = run.spec.retry;
+  run.life.interactive = run.spec.interactive;
+  run.parent = row.text(23);
+  if (row.is_null(24)) {
+    run.labels = labels_of(run.spec);
+  } else {
+    TRY_SET(run.labels, read_labels(row, 24));
+  }
+  run.labels.archived = row.integer(22) != 0;
+  run.parameters = run.spec.parameters;
   return run;
 }
 
@@ -48,7 +64,7 @@ Result<std::vector<Attempt>> attempts_of(db::Db& db, int64_t run) {
   std::vector<Attempt> attempts;
   TRY_SET(db::Statement rows,
           db.query("SELECT number, node, placed, started, ended, cpu_seconds, memory_bytes, "
-                   "memory_peak_bytes, outcome FROM attempts WHERE run = ? ORDER BY number",
+                   "memory_peak_bytes, outcome, gpus FROM attempts WHERE run = ? ORDER BY number",
                    {run}));
   while (true) {
     TRY_SET(const bool more, rows.next());
@@ -101,12 +117,28 @@ Result<Where> where_of(db::Db& db, const RunFilter& filter) {
   } else if (workspace) {
     where.sql += " AND r.workspace_id = " + std::to_string(*workspace);
   }
+  if (filter.parent > 0) {
+    where.sql += " AND r.parent = " + std::to_string(filter.parent);
+  } else if (!filter.children) {
+    where.sql += " AND r.parent IS NULL";
+  }
+  if (filter.archived != RunFilter::Archived::any) {
+    where.sql += filter.archived == RunFilter::Archived::only ? " AND r.archived = 1"
+                                                              : " AND r.archived = 0";
+  }
   if (!filter.status.empty()) {
     TRY_SET(const RunStatus status, run_status_from(filter.status));
     where.sql += std::string(" AND r.final = ") + (is_final(status) ? "1" : "0") +
                  " AND r.status = '" + std::string(to_string(status)) + "'";
   }
   return where;
+}
+
+// Tags as they are now: of the row, else of the spec. A value compares as text.
+std::string tag_condition(const RunFilter& filter) {
+  if (filter.tag.empty()) return {};
+  return " AND EXISTS (SELECT 1 FROM json_each(COALESCE(l.tags, json_extract(s.spec, '$.tags'))) t "
+         "WHERE t.key = ? AND (? = '' OR t.value = ?))";
 }
 
 }  // namespace
@@ -123,6 +155,7 @@ Result<Run> load_run(db::Db& db, const RunId& id, Detail detail) {
   if (detail == Detail::whole) {
     TRY_SET(run.attempts, attempts_of(db, run.number));
     TRY_SET(run.events, events_of(db, run.number));
+    TRY(add_metrics(db, {&run, 1}));
   }
   return run;
 }
@@ -156,15 +189,21 @@ Result<std::vector<Run>> list_runs(db::Db& db, const RunFilter& filter) {
   if (where.nothing) return runs;
   const int64_t before = filter.before > 0 ? filter.before : std::numeric_limits<int64_t>::max();
   const std::string sql = std::string(kSelectRun) + "WHERE r.number < ?" + where.sql +
-                          " AND (? = '' OR r.target = ?) ORDER BY r.number DESC LIMIT ?";
-  TRY_SET(db::Statement rows, db.query(sql, {before, filter.target, filter.target,
-                                             std::clamp(filter.limit, 1, kRunsMax)}));
+                          " AND (? = '' OR r.target = ?)" + tag_condition(filter) +
+                          " ORDER BY r.number DESC LIMIT ?";
+  const int limit = std::clamp(filter.limit, 1, kRunsMax);
+  TRY_SET(db::Statement rows, filter.tag.empty()
+                                  ? db.query(sql, {before, filter.target, filter.target, limit})
+                                  : db.query(sql, {before, filter.target, filter.target, filter.tag,
+                                                   filter.tag_value, filter.tag_value, limit}));
   while (true) {
     TRY_SET(const bool more, rows.next());
-    if (!more) return runs;
+    if (!more) break;
     TRY_SET(Run run, read_run(rows));
     runs.push_back(std::move(run));
   }
+  TRY(add_metrics(db, runs));
+  return runs;
 }
 
 Result<int64_t> count_runs_in(db::Db& db, RunStatus status) {
@@ -198,6 +237,11 @@ Result<Attempt> read_attempt(const db::Statement& row) {
   attempt.cpu_seconds = row.real(5);
   attempt.memory_bytes = row.integer(6);
   attempt.memory_peak_bytes = row.integer(7);
+  for (const std::string& gpu : split(row.text(9), ',')) {
+    if (gpu.empty()) continue;
+    TRY_SET(const int64_t number, parse_int(gpu, "gpu"));
+    attempt.gpus.push_back(static_cast<int>(number));
+  }
   const std::string end = row.text(8);
   if (!end.empty()) {
     TRY_SET(const wire::Json json, wire::parse(end));

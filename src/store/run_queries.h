@@ -19,7 +19,7 @@ Result<int64_t> count_runs_in(db::Db& db, RunStatus status);
 Result<WallTime> newest_time_in(db::Db& db);
 
 // A row of: number, node, placed, started, ended, cpu_seconds, memory_bytes, memory_peak_bytes,
-// end.
+// outcome, gpus.
 Result<Attempt> read_attempt(const db::Statement& row);
 std::unexpected<Error> no_such_run(std::string_view id);
 

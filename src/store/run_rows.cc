@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view kHeadById =
     "SELECT number, version, status, attempt, lost_early, cancel_asked, exit_code, error, cpus, "
-    "memory_bytes, user_name, spec_hash, created, started, ended, outputs, event_seq, event_at "
+    "memory_bytes, user_name, spec_hash, created, started, ended, outputs, event_seq, event_at, "
+    "workspace_id, experiment_id, gpus, retries, retry, interactive, archived "
     "FROM runs WHERE id = ?";
 
 Result<RunHead> read_head(const db::Statement& row, const RunId& id) {
@@ -36,6 +37,16 @@ Result<RunHead> read_head(const db::Statement& row, const RunId& id) {
   head.outputs = row.text(15);
   head.event_seq = row.integer(16);
   head.event_at = row.time(17);
+  head.workspace_id = row.integer(18);
+  head.experiment_id = row.integer(19);
+  head.resources.gpus = static_cast<int>(row.integer(20));
+  head.life.retries = static_cast<int>(row.integer(21));
+  if (const std::string retry = row.text(22); !retry.empty()) {
+    TRY_SET(const wire::Json json, wire::parse(retry));
+    TRY_SET(head.life.retry, wire::decode_retry(json));
+  }
+  head.life.interactive = row.integer(23) != 0;
+  head.archived = row.integer(24) != 0;
   return head;
 }
 
@@ -58,7 +69,13 @@ Result<RunHead> run_head(db::Db& db, const RunId& id) {
 Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
   RunHead head;
   head.id = run.id;
+  head.workspace_id = run.workspace_id;
+  head.experiment_id = run.experiment_id;
   head.resources = run.spec.resources;
+  head.life.retry = run.spec.retry;
+  head.life.interactive = run.spec.interactive;
+  const std::string retry =
+      run.spec.retry.max > 0 ? wire::dump(wire::encode(run.spec.retry)) : std::string();
   head.user = run.user;
   head.spec_hash = run.spec_hash;
   head.created = run.created;
@@ -69,12 +86,15 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
         transaction.query(
             "INSERT INTO runs (id, version, workspace_id, experiment_id, user_name, target, cpus, "
             "memory_bytes, status, final, attempt, lost_early, cancel_asked, error, event_seq, "
-            "event_at, created, outputs, snapshot_files, snapshot_bytes, spec_hash) "
-            "VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, '', 0, ?, ?, '', ?, ?, ?) "
+            "event_at, created, outputs, snapshot_files, snapshot_bytes, spec_hash, priority, "
+            "gpus, retry, interactive, parent) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, '', "
+            "0, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?) "
             "RETURNING number",
             {run.id.value, run.workspace_id, run.experiment_id, run.user, run.spec.target,
              run.spec.resources.cpus, run.spec.resources.memory_bytes, to_string(head.life.status),
-             run.created, run.created, run.snapshot_files, run.snapshot_bytes, run.spec_hash}));
+             run.created, run.created, run.snapshot_files, run.snapshot_bytes, run.spec_hash,
+             static_cast<int>(run.spec.priority), run.spec.resources.gpus, retry,
+             run.spec.interactive ? 1 : 0, run.parent}));
     TRY_SET(const bool any, row.next());
     ENSURE(any);
     head.number = row.integer(0);
@@ -89,11 +109,12 @@ Status save_run(db::Transaction& transaction, RunHead& head) {
           transaction.run(
               "UPDATE runs SET version = version + 1, status = ?, final = ?, attempt = ?, "
               "lost_early = ?, cancel_asked = ?, exit_code = ?, error = ?, event_seq = ?, "
-              "event_at = ?, started = ?, ended = ?, outputs = ? WHERE number = ? AND version = ?",
+              "event_at = ?, started = ?, ended = ?, outputs = ?, retries = ?, archived = ? "
+              "WHERE number = ? AND version = ?",
               {to_string(head.life.status), is_final(head.life.status) ? 1 : 0, head.life.attempt,
                head.life.lost_early, head.life.cancel_asked ? 1 : 0, head.life.exit_code,
                head.life.error, head.event_seq, head.event_at, head.started, head.ended,
-               head.outputs, head.number, head.version}));
+               head.outputs, head.life.retries, head.archived ? 1 : 0, head.number, head.version}));
   if (changed != 1) {
     return fail(ErrorKind::conflict, "run " + head.id.value + " was changed meanwhile");
   }
@@ -113,30 +134,57 @@ Status add_event(db::Transaction& transaction, RunHead& head, const RunEventReco
 Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit) {
   std::vector<QueuedRun> queued;
   TRY_SET(db::Statement rows,
-          db.query("SELECT id, number, cpus, memory_bytes FROM runs "
-                   "WHERE final = 0 AND status = 'Queued' ORDER BY number LIMIT ?",
+          db.query("SELECT id, number, cpus, memory_bytes, gpus FROM runs WHERE final = 0 AND "
+                   "status = 'Queued' ORDER BY priority DESC, number LIMIT ?",
                    {limit}));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return queued;
-    queued.push_back(
-        {RunId{rows.text(0)},
-         rows.integer(1),
-         {.cpus = static_cast<int>(rows.integer(2)), .memory_bytes = rows.integer(3)}});
+    queued.push_back({RunId{rows.text(0)},
+                      rows.integer(1),
+                      {.cpus = static_cast<int>(rows.integer(2)),
+                       .memory_bytes = rows.integer(3),
+                       .gpus = static_cast<int>(rows.integer(4))}});
   }
 }
 
-Result<int64_t> count_queued(db::Db& db, int64_t after, int64_t before) {
-  TRY_SET(db::Statement row, db.query("SELECT COUNT(*) FROM runs WHERE final = 0 AND "
-                                      "status = 'Queued' AND number > ? AND number < ?",
-                                      {after, before}));
+Result<int64_t> count_queued_before(db::Db& db, Priority priority, int64_t number) {
+  const int rank = static_cast<int>(priority);
+  // Two ranges of one index.
+  TRY_SET(db::Statement row,
+          db.query("SELECT (SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND "
+                   "priority > ?) + (SELECT COUNT(*) FROM runs WHERE final = 0 AND "
+                   "status = 'Queued' AND priority = ? AND number < ?)",
+                   {rank, rank, number}));
+  TRY_SET(const bool any, row.next());
+  return any ? row.integer(0) : 0;
+}
+
+Result<int64_t> count_queued_between(db::Db& db, Priority priority, int64_t after, int64_t before) {
+  TRY_SET(db::Statement row,
+          db.query("SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND "
+                   "priority = ? AND number > ? AND number < ?",
+                   {static_cast<int>(priority), after, before}));
   TRY_SET(const bool any, row.next());
   return any ? row.integer(0) : 0;
 }
 
 Result<std::vector<RunId>> open_runs(db::Db& db) {
   std::vector<RunId> ids;
-  TRY_SET(db::Statement rows, db.query("SELECT id FROM runs WHERE final = 0 ORDER BY number"));
+  TRY_SET(db::Statement rows, db.query("SELECT id FROM runs WHERE final = 0 AND interactive = 0 "
+                                       "ORDER BY number"));
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return ids;
+    ids.push_back(RunId{rows.text(0)});
+  }
+}
+
+Result<std::vector<RunId>> open_children(db::Db& db, int64_t run) {
+  std::vector<RunId> ids;
+  TRY_SET(db::Statement rows, db.query("SELECT id FROM runs WHERE parent = ? AND final = 0 AND "
+                                       "interactive = 1 ORDER BY number",
+                                       {run}));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return ids;

@@ -14,9 +14,12 @@ namespace trainyard::store {
 struct RunHead {
   int64_t number = 0;
   RunId id;
+  int64_t workspace_id = 0;
+  int64_t experiment_id = 0;
   int64_t version = 0;
   RunLife life;
-  Resources resources;  // CPUs and memory.
+  Resources resources;
+  bool archived = false;
   std::string user;
   std::string spec_hash;
   WallTime created{};
@@ -38,6 +41,7 @@ struct NewRun {
   WallTime created{};
   int64_t snapshot_files = 0;
   int64_t snapshot_bytes = 0;
+  std::optional<int64_t> parent;  // A run's number.
 };
 
 // ---- runs ----
@@ -74,11 +78,18 @@ struct QueuedRun {
   int64_t number = 0;
   Resources resources;
 };
-Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit);  // First come first.
-// Queued runs with after < number < before.
-Result<int64_t> count_queued(db::Db& db, int64_t after, int64_t before);
-// Every run that is not over.
+// By priority; among equals first come first.
+Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit);
+// Queued runs before this one in that order.
+Result<int64_t> count_queued_before(db::Db& db, Priority priority, int64_t number);
+// Those of a priority with after < number < before.
+Result<int64_t> count_queued_between(db::Db& db, Priority priority, int64_t after, int64_t before);
+// Every run that is not over and not interactive.
 Result<std::vector<RunId>> open_runs(db::Db& db);
+
+// ---- interactive runs ----
+// Children of a run that are not over.
+Result<std::vector<RunId>> open_children(db::Db& db, int64_t run);
 
 // ---- what a run refers to ----
 Result<int64_t> get_or_create_experiment(db::Transaction& transaction, int64_t workspace,

@@ -22,6 +22,12 @@ struct RunFilter {
   std::string experiment;
   std::string status;  // The contract's word; empty: all.
   std::string target;
+  int64_t parent = 0;     // Only its children.
+  bool children = false;  // Children too; else only those without a parent, or of `parent`.
+  std::string tag;        // Only runs that have it, with this value unless it is empty.
+  std::string tag_value;
+  enum class Archived { no, only, any };
+  Archived archived = Archived::no;
   int limit = 100;
   int64_t before = 0;  // Only runs with a smaller `number`; 0: from the newest.
 };

@@ -218,9 +218,11 @@ std::string dump(const Json& json) { return dump_with(json, -1); }
 std::string dump_pretty(const Json& json) { return dump_with(json, 2); }
 
 Json encode(const RunSpec& spec) { return to_json(spec); }
+Json encode(const RetryPolicy& retry) { return to_json(retry); }
 Json encode(const Report& report) {
   Json json = to_json(report);
   if (report.kind != ReportKind::ended) json.erase("end");
+  if (report.gpus.empty()) json.erase("gpus");
   return json;
 }
 Json encode(const AttemptEnd& end) { return to_json(end); }
@@ -228,6 +230,7 @@ Json encode(const Orders& orders) { return to_json(orders); }
 Json encode(const Assignment& assignment) { return to_json(assignment); }
 
 Result<RunSpec> decode_run_spec(const Json& json) { return decode<RunSpec>(json); }
+Result<RetryPolicy> decode_retry(const Json& json) { return decode<RetryPolicy>(json); }
 Result<Report> decode_report(const Json& json) { return decode<Report>(json); }
 Result<AttemptEnd> decode_attempt_end(const Json& json) { return decode<AttemptEnd>(json); }
 Result<Orders> decode_orders(const Json& json) { return decode<Orders>(json); }

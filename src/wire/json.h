@@ -27,11 +27,13 @@ std::string dump_pretty(const Json& json);
 // Structs with fields(): unknown keys are ignored, missing ones keep their default, a wrong type is
 // `invalid` and names the key.
 Json encode(const RunSpec& spec);
+Json encode(const RetryPolicy& retry);
 Json encode(const Report& report);
 Json encode(const AttemptEnd& end);
 Json encode(const Orders& orders);
 Json encode(const Assignment& assignment);
 Result<RunSpec> decode_run_spec(const Json& json);
+Result<RetryPolicy> decode_retry(const Json& json);
 Result<Report> decode_report(const Json& json);
 Result<AttemptEnd> decode_attempt_end(const Json& json);
 Result<Orders> decode_orders(const Json& json);

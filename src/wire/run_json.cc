@@ -1,5 +1,6 @@
 // The nouns as users and their scripts see them: the contract's names.
 #include "wire/json.h"
+#include "wire/records.h"
 
 namespace trainyard::wire {
 namespace {
@@ -25,7 +26,8 @@ Json attempts_to_json(const Run& run) {
                  {"reason", attempt.end ? attempt.end->error : ""},
                  {"cpuSeconds", attempt.cpu_seconds},
                  {"memoryBytes", attempt.memory_bytes},
-                 {"memoryPeakBytes", attempt.memory_peak_bytes}};
+                 {"memoryPeakBytes", attempt.memory_peak_bytes},
+                 {"gpus", attempt.gpus}};
     Json ranks = Json::array();
     if (attempt.end) {
       for (const RankExit& exit : attempt.end->ranks) {
@@ -79,34 +81,49 @@ Json log_files(const Run& run, std::string_view base_url) {
   return files;
 }
 
+Json map_to_json(const std::map<std::string, std::string>& map) {
+  Json object = Json::object();
+  for (const auto& [key, value] : map) object[key] = value;
+  return object;
+}
+
+// The latest of each.
+Json metrics_to_json(const Run& run) {
+  Json object = Json::object();
+  for (const Metric& metric : run.metrics) object[metric.name] = point_value(metric.last);
+  return object;
+}
+
 }  // namespace
 
 Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
-  const std::string& name = run.spec.display_name;
+  const std::string& name = run.labels.display_name;
   Json json = {
       {"id", run.id.value},
       {"runId", run.id.value},
       {"name", name.empty() ? run.id.value : name},
       {"experiment", run.spec.experiment},
       {"experimentName", run.spec.experiment},
+      {"description", run.labels.description},
       {"workspace", run.spec.workspace},
       {"user", run.user},
       {"status", std::string(to_string(run.life.status))},
       {"reason", run.reason},
       {"target", run.spec.target},
       {"command", run.spec.command},
+      {"commandForm", std::string(to_string(run.spec.form))},
       {"createdAt", format_time(run.created)},
       {"startedAt", time_or_null(run.started)},
       {"endedAt", time_or_null(run.ended)},
       {"exitCode", run.life.exit_code ? Json(*run.life.exit_code) : Json()},
       {"error", run.life.error.empty() ? Json() : Json(run.life.error)},
-      {"tags", Json::object()},
-      {"properties", Json::object()},
-      {"parameters", Json::object()},
-      {"metrics", Json::object()},
+      {"tags", map_to_json(run.labels.tags)},
+      {"properties", map_to_json(run.labels.properties)},
+      {"parameters", map_to_json(run.parameters)},
+      {"metrics", metrics_to_json(run)},
       {"attempts", attempts_to_json(run)},
       {"timeline", timeline_to_json(run, now)},
-      {"parentId", nullptr},
+      {"parentId", run.parent.empty() ? Json() : Json(run.parent)},
       {"nodes", nodes_to_json(run)},
       {"logFiles", log_files(run, base_url)},
       {"snapshotId", run.spec.snapshot.empty() ? Json() : Json(run.spec.snapshot)},
@@ -120,12 +137,19 @@ Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
       {"cpus", run.spec.resources.cpus},
       {"memoryBytes", run.spec.resources.memory_bytes},
       {"gpus", run.spec.resources.gpus},
+      {"priority", std::string(to_string(run.spec.priority))},
+      {"retries", run.life.retries},
+      {"maxRetries", run.spec.retry.max},
+      {"secrets", run.spec.secrets},
+      {"outputNames", map_to_json(run.spec.outputs)},
+      {"environmentVariables", map_to_json(run.spec.environment_variables)},
+      {"interactive", run.spec.interactive},
+      {"archived", run.labels.archived},
       {"timeLimitSeconds", run.spec.time_limit_s},
       {"cost", nullptr},
       {"studioUrl", std::string(base_url) + "/runs/" + run.id.value},
       {"version", run.version},
   };
-  for (const auto& [key, value] : run.spec.tags) json["tags"][key] = value;
   return json;
 }
 

@@ -1,0 +1,251 @@
+#include "wire/records.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "control/all_runs.h"
+#include "control/insert.h"
+#include "store/labels.h"
+#include "store/metrics.h"
+#include "store/run_queries.h"
+
+namespace trainyard::control {
+namespace {
+
+constexpr size_t kChildrenMax = 100'000;  // Of one run.
+
+// Records being taken, inside the transaction. Points are put aside and written at the end; labels
+// are loaded once a run and saved once.
+class Taker {
+ public:
+  Taker(db::Transaction& transaction, const store::RunHead& head, WallTime now)
+      : transaction_(transaction), head_(head), now_(now) {}
+
+  Status take(const wire::Record& record);
+  Status finish();
+
+  std::vector<RunId> changed;  // Besides the run itself: its children.
+
+ private:
+  struct About {
+    store::RunHead head;
+    store::PointBatch points;
+    std::optional<Labels> labels;
+  };
+  Result<About*> find(const std::string& child);
+  Result<Labels*> labels_of(About& about);
+  Status add_child(const wire::Record& record);
+  Status end_child(const wire::Record& record);
+
+  db::Transaction& transaction_;
+  const store::RunHead& head_;
+  const WallTime now_;
+  std::map<std::string, About> about_;
+};
+
+// Only the run itself and its children, that are not over.
+Result<Taker::About*> Taker::find(const std::string& child) {
+  const auto found = about_.find(child);
+  if (found != about_.end()) return &found->second;
+  store::RunHead head = head_;
+  if (!child.empty() && child != head_.id.value) {
+    TRY_SET(head, store::run_head(transaction_.db(), RunId{child}));
+    TRY_SET(const Run run, store::load_run(transaction_.db(), head.id, store::Detail::brief));
+    if (run.parent != head_.id.value) {
+      return fail(ErrorKind::denied, "run " + child + " is no child of " + head_.id.value);
+    }
+    if (is_final(head.life.status)) {
+      return fail(ErrorKind::conflict, "run " + child + " is over");
+    }
+    changed.push_back(head.id);
+  }
+  const int64_t number = head.number;
+  return &about_.emplace(child, About{std::move(head), store::PointBatch(number), {}})
+              .first->second;
+}
+
+Result<Labels*> Taker::labels_of(About& about) {
+  if (!about.labels) {
+    TRY_SET(about.labels, store::load_labels(transaction_.db(), about.head.number));
+  }
+  return &*about.labels;
+}
+
+Status Taker::take(const wire::Record& record) {
+  if (record.kind == wire::RecordKind::child) return add_child(record);
+  if (record.kind == wire::RecordKind::end) return end_child(record);
+  TRY_SET(About * about, find(record.run));
+  switch (record.kind) {
+    case wire::RecordKind::points:
+      for (const Point& point : record.points) {
+        about->points.add(record.name, record.metric_kind, point);
+      }
+      return {};
+    case wire::RecordKind::parameter:
+      return store::set_parameter(transaction_, about->head.number, record.name, record.value);
+    case wire::RecordKind::tag: {
+      TRY_SET(Labels * labels, labels_of(*about));
+      if (record.removes) {
+        labels->tags.erase(record.name);
+      } else {
+        labels->tags[record.name] = record.value;
+      }
+      return {};
+    }
+    case wire::RecordKind::property: {
+      TRY_SET(Labels * labels, labels_of(*about));
+      labels->properties.emplace(record.name, record.value);  // The first stays.
+      return {};
+    }
+    case wire::RecordKind::child:
+    case wire::RecordKind::end:
+      break;
+  }
+  return {};
+}
+
+Status Taker::add_child(const wire::Record& record) {
+  TRY(check_name(record.run, "run id"));
+  TRY_SET(const auto known, store::find_run_head(transaction_.db(), RunId{record.run}));
+  if (known) return {};  // An attempt before told of it.
+  TRY_SET(const auto siblings, store::open_children(transaction_.db(), head_.number));
+  if (siblings.size() >= kChildrenMax) return fail(ErrorKind::invalid, "too many children");
+  TRY_SET(const Run parent, store::load_run(transaction_.db(), head_.id, store::Detail::brief));
+  Submission submission{.id = RunId{record.run}, .spec = {}, .user = parent.user};
+  submission.spec.workspace = parent.spec.workspace;
+  submission.spec.experiment = parent.spec.experiment;
+  submission.spec.display_name = record.name;
+  submission.spec.target = parent.spec.target;
+  submission.spec.parent = head_.id.value;
+  submission.spec.interactive = true;
+  const std::string json = wire::dump(wire::encode(submission.spec));
+  TRY(insert(transaction_, {.submission = submission,
+                            .spec_json = json,
+                            .spec_hash = sha256(json).hex(),
+                            .snapshot = {},
+                            .reason = {},
+                            .now = now_}));
+  return {};
+}
+
+Status Taker::end_child(const wire::Record& record) {
+  TRY_SET(About * about, find(record.run));
+  if (about->head.id == head_.id) return {};  // A run with a supervisor does not end itself.
+  TRY_SET(const RunStatus status, run_status_from(record.value));
+  TRY(about->points.write(transaction_));
+  if (about->labels) TRY(store::save_labels(transaction_, about->head.number, *about->labels));
+  TRY(apply(transaction_, about->head, EndedOutside{status, record.error}, {.at = now_}));
+  about_.erase(record.run);
+  return {};
+}
+
+Status Taker::finish() {
+  for (auto& [child, about] : about_) {
+    TRY(about.points.write(transaction_));
+    if (about.labels) TRY(store::save_labels(transaction_, about.head.number, *about.labels));
+    // Its readers are to see it; the run's own row is saved by the caller.
+    if (about.head.id != head_.id) TRY(store::save_run(transaction_, about.head));
+  }
+  return {};
+}
+
+// Calls `each` for every whole line; returns how many bytes they are.
+template <class Each>
+Result<size_t> for_lines(std::string_view bytes, Each each) {
+  size_t at = 0;
+  while (true) {
+    const size_t end = bytes.find('\n', at);
+    if (end == std::string_view::npos) return at;
+    if (end > at) TRY(each(bytes.substr(at, end - at)));
+    at = end + 1;
+  }
+}
+
+struct Counts {
+  int64_t taken = 0;
+  int64_t skipped = 0;
+};
+
+Status take_line(Taker& taker, std::string_view line, WallTime now, Counts& counts) {
+  const Result<wire::Record> record = wire::parse_record(line, now);
+  const Status taken = record ? taker.take(*record) : std::unexpected(record.error());
+  if (taken) {
+    ++counts.taken;
+    return {};
+  }
+  // What the script wrote wrongly is its own affair; what the disk says is ours.
+  const ErrorKind kind = taken.error().kind;
+  if (kind == ErrorKind::no_space || kind == ErrorKind::unavailable ||
+      kind == ErrorKind::internal) {
+    return taken;
+  }
+  ++counts.skipped;
+  return {};
+}
+
+}  // namespace
+
+Result<int64_t> AllRuns::take_records(const AttemptId& attempt, int rank, int64_t from,
+                                      std::string_view bytes) {
+  int64_t taken = 0;
+  Counts counts;
+  std::vector<RunId> changed;
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    counts = {};
+    TRY_SET(store::RunHead head, store::run_head(transaction.db(), attempt.run));
+    TRY(check_live(head, attempt));
+    TRY_SET(taken, store::records_taken(transaction.db(), head.number, attempt.number, rank));
+    const auto size = static_cast<int64_t>(bytes.size());
+    if (from > taken || from + size <= taken) return {};
+    const WallTime now = parts_.clock.wall();
+    Taker taker(transaction, head, now);
+    TRY_SET(const size_t whole,
+            for_lines(bytes.substr(static_cast<size_t>(taken - from)),
+                      [&](std::string_view line) { return take_line(taker, line, now, counts); }));
+    if (whole == 0) return {};
+    TRY(taker.finish());
+    taken += static_cast<int64_t>(whole);
+    TRY(store::set_records_taken(transaction, head.number, attempt.number, rank, taken));
+    TRY(store::save_run(transaction, head));
+    changed = std::move(taker.changed);
+    changed.push_back(head.id);
+    return {};
+  };
+  TRY(parts_.store.write(Durable::no, change));
+  if (counts.skipped > 0) {
+    parts_.log.warn("records skipped", {{"attempt", attempt.str()}, {"lines", counts.skipped}});
+  }
+  if (parts_.changed) {
+    for (const RunId& run : changed) parts_.changed(run);
+  }
+  return taken;
+}
+
+Result<int64_t> AllRuns::take_records(const RunId& run, std::string_view lines) {
+  Counts counts;
+  std::vector<RunId> changed;
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    counts = {};
+    TRY_SET(store::RunHead head, store::run_head(transaction.db(), run));
+    if (is_final(head.life.status)) {
+      return fail(ErrorKind::conflict,
+                  "run " + run.value + " is over: " + std::string(to_string(head.life.status)));
+    }
+    const WallTime now = parts_.clock.wall();
+    Taker taker(transaction, head, now);
+    TRY(for_lines(lines,
+                  [&](std::string_view line) { return take_line(taker, line, now, counts); }));
+    TRY(taker.finish());
+    TRY(store::save_run(transaction, head));
+    changed = std::move(taker.changed);
+    changed.push_back(head.id);
+    return {};
+  };
+  TRY(parts_.store.write(Durable::yes, change));
+  if (parts_.changed) {
+    for (const RunId& id : changed) parts_.changed(id);
+  }
+  return counts.taken;
+}
+
+}  // namespace trainyard::control

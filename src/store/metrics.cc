@@ -1,0 +1,168 @@
+#include "store/metrics.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace trainyard::store {
+namespace {
+
+constexpr int kPointsMax = 10'000;  // Of one page.
+
+std::optional<std::string_view> text_of(const Point& point) {
+  if (point.value) return std::nullopt;
+  return point.text;
+}
+
+Point read_point(const db::Statement& row, int column) {
+  Point point;
+  point.at = row.time(column);
+  if (!row.is_null(column + 1)) point.step = row.integer(column + 1);
+  if (!row.is_null(column + 2)) point.value = row.real(column + 2);
+  point.text = row.text(column + 3);
+  return point;
+}
+
+Metric read_metric(const db::Statement& row, int column) {
+  Metric metric{.name = row.text(column),
+                .kind = row.text(column + 1),
+                .points = row.integer(column + 2),
+                .last = read_point(row, column + 3)};
+  metric.last.number = metric.points - 1;
+  return metric;
+}
+
+}  // namespace
+
+void PointBatch::add(std::string_view name, std::string_view kind, Point point) {
+  auto found = by_name_.find(name);
+  if (found == by_name_.end()) {
+    found = by_name_.emplace(name, series_.size()).first;
+    series_.push_back({std::string(name), std::string(kind), {}});
+  }
+  Series& series = series_[found->second];
+  series.kind = kind;
+  series.points.push_back(std::move(point));
+}
+
+Status PointBatch::write(db::Transaction& transaction) {
+  for (const Series& series : series_) TRY(write_series(transaction, run_, series));
+  return {};
+}
+
+Status PointBatch::write_series(db::Transaction& transaction, int64_t run, const Series& series) {
+  const Point& last = series.points.back();
+  const auto count = static_cast<int64_t>(series.points.size());
+  int64_t metric = 0;
+  int64_t number = 0;
+  {
+    TRY_SET(
+        db::Statement row,
+        transaction.query(
+            "INSERT INTO metrics (run, name, kind, points, last_value, last_text, last_step, "
+            "last_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, name) DO UPDATE SET "
+            "kind = excluded.kind, points = points + excluded.points, "
+            "last_value = excluded.last_value, last_text = excluded.last_text, "
+            "last_step = excluded.last_step, last_at = excluded.last_at RETURNING id, points",
+            {run, series.name, series.kind, count, last.value, text_of(last), last.step, last.at}));
+    TRY_SET(const bool any, row.next());
+    ENSURE(any);
+    metric = row.integer(0);
+    number = row.integer(1) - count;
+  }
+  for (const Point& point : series.points) {
+    TRY(transaction.run(
+        "INSERT INTO points (metric, number, at, step, value, text) VALUES (?, ?, ?, ?, ?, ?)",
+        {metric, number++, point.at, point.step, point.value, text_of(point)}));
+  }
+  return {};
+}
+
+Status add_metrics(db::Db& db, std::span<Run> runs) {
+  if (runs.empty()) return {};
+  // A list has no question mark of its own; as JSON it is one text, and the statement stays one.
+  std::string numbers = "[";
+  std::map<int64_t, Run*> by_number;
+  for (Run& run : runs) {
+    numbers += (numbers.size() == 1 ? "" : ",") + std::to_string(run.number);
+    by_number[run.number] = &run;
+  }
+  numbers += "]";
+  TRY_SET(db::Statement metrics,
+          db.query("SELECT run, name, kind, points, last_at, last_step, last_value, last_text "
+                   "FROM metrics WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, id",
+                   {numbers}));
+  while (true) {
+    TRY_SET(const bool more, metrics.next());
+    if (!more) break;
+    by_number.at(metrics.integer(0))->metrics.push_back(read_metric(metrics, 1));
+  }
+  TRY_SET(db::Statement parameters, db.query("SELECT run, name, value FROM parameters WHERE run IN "
+                                             "(SELECT value FROM json_each(?))",
+                                             {numbers}));
+  while (true) {
+    TRY_SET(const bool more, parameters.next());
+    if (!more) return {};
+    by_number.at(parameters.integer(0))->parameters[parameters.text(1)] = parameters.text(2);
+  }
+}
+
+Result<SeriesPage> load_series(db::Db& db, int64_t run, std::string_view name, int64_t from,
+                               int limit) {
+  SeriesPage page;
+  int64_t id = 0;
+  {
+    TRY_SET(db::Statement row,
+            db.query("SELECT name, kind, points, last_at, last_step, last_value, last_text, id "
+                     "FROM metrics WHERE run = ? AND name = ?",
+                     {run, name}));
+    TRY_SET(const bool any, row.next());
+    if (!any) {
+      return fail(ErrorKind::not_found, "metric '" + std::string(name) + "' was not told");
+    }
+    page.metric = read_metric(row, 0);
+    id = row.integer(7);
+  }
+  TRY_SET(db::Statement rows,
+          db.query("SELECT at, step, value, text, number FROM points WHERE metric = ? AND "
+                   "number >= ? ORDER BY number LIMIT ?",
+                   {id, from, std::clamp(limit, 1, kPointsMax)}));
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return page;
+    Point point = read_point(rows, 0);
+    point.number = rows.integer(4);
+    page.points.push_back(std::move(point));
+  }
+}
+
+Result<int64_t> records_taken(db::Db& db, int64_t run, int attempt, int rank) {
+  TRY_SET(db::Statement row,
+          db.query("SELECT taken FROM record_streams WHERE run = ? AND attempt = ? AND rank = ?",
+                   {run, attempt, rank}));
+  TRY_SET(const bool any, row.next());
+  return any ? row.integer(0) : 0;
+}
+
+Status set_records_taken(db::Transaction& transaction, int64_t run, int attempt, int rank,
+                         int64_t taken) {
+  TRY(
+      transaction.run("INSERT INTO record_streams (run, attempt, rank, taken) VALUES (?, ?, ?, ?) "
+                      "ON CONFLICT (run, attempt, rank) DO UPDATE SET taken = excluded.taken",
+                      {run, attempt, rank, taken}));
+  return {};
+}
+
+Result<std::vector<RecordStream>> record_streams(db::Db& db, int64_t run) {
+  std::vector<RecordStream> streams;
+  TRY_SET(db::Statement rows,
+          db.query("SELECT attempt, rank, taken FROM record_streams WHERE run = ?", {run}));
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return streams;
+    streams.push_back(
+        {static_cast<int>(rows.integer(0)), static_cast<int>(rows.integer(1)), rows.integer(2)});
+  }
+}
+
+}  // namespace trainyard::store
