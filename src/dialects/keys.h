@@ -23,10 +23,15 @@ struct Key {
   std::string_view path;  // "environment.docker.enabled"; '*' stands for a name the user chose.
   Type type = Type::any;
   Support support = Support::works;
-  // Values that ask for nothing, "false|0"; null and empty values never do. "*": any.
+  // Values that ask for nothing, "false|0"; null and empty values never do. "*": any; another key
+  // decides.
   std::string_view fallback = {};
-  std::string_view meaning = {};    // For the docs, and the reason in a warning or a refusal.
-  std::string_view condition = {};  // Means something only under it: see Dialect::holds.
+  std::string_view meaning = {};  // For the docs, and the reason in a warning or a refusal.
+  // "docker is on": means something only then. Words for the user; Dialect::holds knows them.
+  std::string_view condition = {};
+  std::string_view hint = {};  // What to do when it is refused, a sentence.
+  // Generated files have it anyhow: without its condition it is no word worth.
+  bool quiet = false;
 };
 
 // How a kind of file is written.
@@ -58,8 +63,11 @@ class KeyTable {
   // The table in Markdown.
   std::string markdown() const;
 
- private:
   struct Level;
+
+ private:
+  const Level& level_at(std::string_view path) const;
+
   const Dialect& dialect_;
   std::unique_ptr<Level> top_;
 };

@@ -1,0 +1,117 @@
+// The table of a v2 command job's keys; docs/dialects/job.md shows it.
+#include <array>
+
+#include "dialects/job.h"
+
+namespace trainyard::dialects {
+namespace {
+
+constexpr std::string_view kTensorflow = "distribution.type is tensorflow";
+constexpr std::string_view kRay = "distribution.type is ray";
+constexpr std::string_view kNotHere = "belongs to another service";
+constexpr std::string_view kSweeps = "sweeps";
+constexpr std::string_view kPipelines = "pipelines";
+
+constexpr auto kAny = Type::any;
+constexpr auto kText = Type::text;
+constexpr auto kWhole = Type::whole;
+constexpr auto kList = Type::list;
+constexpr auto kMap = Type::map;
+constexpr auto kWorks = Support::works;
+constexpr auto kNoEffect = Support::no_effect;
+constexpr auto kLater = Support::later;
+
+constexpr auto kKeys = std::to_array<Key>({
+    {"$schema", kText, kNoEffect, "*", "for editors"},
+    {"type", kText, kWorks, "command", "`command`; sweep, pipeline and the others come later"},
+    {"name", kText, kWorks, "", "the run's id; none: a new one"},
+    {"display_name", kText, kWorks, "", "the run's name for the reader"},
+    {"experiment_name", kText, kWorks, "",
+     "none: the attached one, else the current folder's name"},
+    {"description", kText, kWorks, "", "a text, Markdown"},
+    {"tags", kMap, kWorks, "", "kept as texts"},
+    {"tags.*", kText, kWorks, "", ""},
+    {"properties", kMap, kWorks, "", "as tags, but never changed"},
+    {"properties.*", kText, kWorks, "", ""},
+    {"command", kText, kWorks, "", "a text for `bash -c`, with `${{…}}` filled in"},
+    {"code", kText, kWorks, "", "the folder to take along, from the job file's own"},
+    {"environment", kAny, kLater, "system", "environments and containers", "",
+     "Until then leave it out, or say `environment: system`: the run uses what is installed."},
+    {"environment_variables", kMap, kWorks, "", "variables of the run, with `${{…}}` filled in"},
+    {"environment_variables.*", kText, kWorks, "", ""},
+    {"compute", kText, kWorks, "local", "where it runs: `NAME` or `azureml:NAME`"},
+    {"distribution.type", kText, kWorks, "", "`pytorch`; mpi, tensorflow and ray come later"},
+    {"distribution.process_count_per_instance", kWhole, kWorks, "1", "ranks on each node"},
+    {"distribution.worker_count", kWhole, kLater, "*", "TensorFlow's workers", kTensorflow},
+    {"distribution.parameter_server_count", kWhole, kLater, "*", "TensorFlow's servers",
+     kTensorflow},
+    {"distribution.address", kText, kLater, "*", "Ray", kRay},
+    {"distribution.port", kWhole, kLater, "*", "Ray", kRay},
+    {"distribution.dashboard_port", kWhole, kLater, "*", "Ray", kRay},
+    {"distribution.include_dashboard", Type::boolean, kLater, "*", "Ray", kRay},
+    {"distribution.head_node_additional_args", kText, kLater, "*", "Ray", kRay},
+    {"distribution.worker_node_additional_args", kText, kLater, "*", "Ray", kRay},
+    {"resources.instance_count", kWhole, kWorks, "1", "nodes"},
+    {"resources.instance_type", kAny, kNoEffect, "", "the target decides"},
+    {"resources.shm_size", kText, kNoEffect, "2g", "the machine's own, until there are containers"},
+    {"resources.docker_args", kAny, kLater, "", "containers"},
+    {"resources.locations", kList, kNoEffect, "", "the target decides"},
+    {"resources.max_instance_count", kWhole, kNoEffect, "1", "a run has the nodes it asks for"},
+    {"resources.properties", kMap, kNoEffect, "", kNotHere},
+    {"resources.cpus", kWhole, kWorks, "1", "our own: CPUs on each node"},
+    {"resources.gpus", kWhole, kWorks, "0", "our own: GPUs on each node"},
+    {"resources.memory", kText, kWorks, "", "our own: memory on each node, as in `4G`"},
+    {"limits.timeout", kWhole, kWorks, "", "seconds, then the run is canceled"},
+    {"limits.max_total_trials", kWhole, kLater, "", kSweeps},
+    {"limits.max_concurrent_trials", kWhole, kLater, "", kSweeps},
+    {"limits.trial_timeout", kWhole, kLater, "", kSweeps},
+    {"inputs", kMap, kWorks, "", "parameters of the run"},
+    {"inputs.*", kAny, kWorks, "", "a number, true or false, or a text; or the keys below"},
+    {"inputs.*.type", kText, kWorks, "",
+     "`number`, `integer`, `boolean`, `string`; data comes later"},
+    {"inputs.*.value", kText, kWorks, "", "the value"},
+    {"inputs.*.default", kText, kWorks, "", "the value, if there is no `value`"},
+    {"inputs.*.path", kText, kLater, "*", "data inputs"},
+    {"inputs.*.mode", kText, kLater, "*", "data inputs"},
+    {"inputs.*.description", kText, kNoEffect, "*", "for the reader"},
+    {"inputs.*.optional", Type::boolean, kNoEffect, "*", "a value is needed where it is used"},
+    {"inputs.*.min", Type::number, kNoEffect, "", "is not looked at"},
+    {"inputs.*.max", Type::number, kNoEffect, "", "is not looked at"},
+    {"inputs.*.enum", kList, kNoEffect, "", "is not looked at"},
+    {"outputs", kMap, kWorks, "", "named folders and files in `outputs/`"},
+    {"outputs.*", kAny, kWorks, "", "empty, or the keys below"},
+    {"outputs.*.type", kText, kWorks, "uri_folder", "`uri_file` is a file, all others a folder"},
+    {"outputs.*.mode", kText, kNoEffect, "*", "outputs are kept at the end of the run"},
+    {"outputs.*.path", kText, kLater, "", "datastores"},
+    {"outputs.*.name", kText, kLater, "", "registering an output"},
+    {"outputs.*.version", kText, kLater, "", "registering an output"},
+    {"outputs.*.description", kText, kNoEffect, "*", "for the reader"},
+    {"queue_settings.priority", kText, kWorks, "medium", "`low`, `medium` or `high`"},
+    {"queue_settings.job_tier", kText, kNoEffect, "null", "there are no tiers"},
+    {"services", kMap, kLater, "", "interactive services"},
+    {"identity", kMap, kNoEffect, "", "a run is whoever submitted it"},
+    {"component", kAny, kLater, "", kPipelines},
+    {"jobs", kMap, kLater, "", kPipelines},
+    {"settings", kMap, kLater, "", kPipelines},
+    {"trial", kAny, kLater, "", kSweeps},
+    {"search_space", kMap, kLater, "", kSweeps},
+    {"objective", kMap, kLater, "", kSweeps},
+    {"sampling_algorithm", kAny, kLater, "", kSweeps},
+    {"early_termination", kMap, kLater, "", kSweeps},
+});
+
+bool holds(std::string_view condition, const Node& root) {
+  const Node* type = at(root, "distribution.type");
+  return type != nullptr && condition.ends_with(" " + type->text);
+}
+
+constexpr Dialect kDialect = {"job", kKeys, Dialect::Spelling::exact, holds};
+
+}  // namespace
+
+const KeyTable& job_keys() {
+  static const KeyTable table(kDialect);
+  return table;
+}
+
+}  // namespace trainyard::dialects

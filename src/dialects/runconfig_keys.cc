@@ -1,0 +1,171 @@
+// The table of a .runconfig's keys; docs/dialects/runconfig.md shows it.
+#include <array>
+
+#include "base/text.h"
+#include "dialects/runconfig.h"
+#include "dialects/scalar.h"
+
+namespace trainyard::dialects {
+namespace {
+
+constexpr std::string_view kDocker = "docker is on";
+constexpr std::string_view kManaged = "userManagedDependencies is false";
+constexpr std::string_view kMpi = "communicator is Mpi";
+constexpr std::string_view kPytorch = "communicator is Nccl or Gloo";
+constexpr std::string_view kTensorflow = "communicator is ParameterServer";
+constexpr std::string_view kParallel = "communicator is ParallelTask";
+constexpr std::string_view kSpark = "framework is PySpark";
+constexpr std::string_view kOwnCluster = "target is amlcompute";
+constexpr std::string_view kContainerInstance = "target is containerinstance";
+
+constexpr std::string_view kContainers = "containers";
+constexpr std::string_view kConda = "conda environments";
+constexpr std::string_view kData = "datasets and datastores";
+constexpr std::string_view kNotHere = "belongs to another service";
+
+constexpr std::string_view kOwnPython =
+    "Until then set userManagedDependencies: true, and the Python that is there is used.";
+constexpr std::string_view kNoDocker =
+    "Until then set it to false, and the run is a process of the machine itself.";
+
+constexpr auto kAny = Type::any;
+constexpr auto kText = Type::text;
+constexpr auto kWhole = Type::whole;
+constexpr auto kBool = Type::boolean;
+constexpr auto kTexts = Type::texts;
+constexpr auto kList = Type::list;
+constexpr auto kMap = Type::map;
+constexpr auto kWorks = Support::works;
+constexpr auto kNoEffect = Support::no_effect;
+constexpr auto kLater = Support::later;
+
+constexpr auto kKeys = std::to_array<Key>({
+    {"script", kText, kWorks, "", "the script, from the source folder"},
+    {"arguments", kTexts, kWorks, "", "for the script; `$VAR` is replaced on the node"},
+    {"command", kAny, kWorks, "", "instead of `script`: a text for the shell, or a list of words"},
+    {"target", kText, kWorks, "local", "where it runs"},
+    {"framework", kText, kWorks, "Python",
+     "Python, PyTorch, TensorFlow or CNTK; PySpark comes later"},
+    {"communicator", kText, kWorks, "None",
+     "None, or Nccl or Gloo for PyTorch's ranks; the others come later"},
+    {"autoPrepareEnvironment", kBool, kNoEffect, "true|false", "deprecated"},
+    {"prepareEnvironment", kBool, kNoEffect, "true|false", "deprecated"},
+    {"maxRunDurationSeconds", kWhole, kWorks, "", "the time limit"},
+    {"nodeCount", kWhole, kWorks, "1", "nodes"},
+    {"priority", kWhole, kWorks, "", "below 0 is low, 0 normal, above 0 high"},
+    {"jobName", kText, kWorks, "", "the run's display name"},
+    {"environmentVariables", kMap, kWorks, "", "variables of the run; win over the environment's"},
+    {"environmentVariables.*", kText, kWorks, "", ""},
+    {"environment.name", kText, kNoEffect, "*", "a name for the reader"},
+    {"environment.version", kText, kNoEffect, "*", "for the reader"},
+    {"environment.environmentVariables", kMap, kWorks, "", "variables of the run"},
+    {"environment.environmentVariables.*", kText, kWorks, "", ""},
+    {"environment.python.userManagedDependencies", kBool, kWorks, "false",
+     "true: the interpreter below, as it is"},
+    {"environment.python.interpreterPath", kText, kWorks, "python",
+     "the interpreter, if `userManagedDependencies` is true; else it is `python`"},
+    {"environment.python.condaDependenciesFile", kText, kLater, "", kConda, kManaged, kOwnPython,
+     true},
+    {"environment.python.condaDependencies", kAny, kLater, "", kConda, kManaged, kOwnPython, true},
+    {"environment.python.baseCondaEnvironment", kText, kLater, "", kConda, kManaged, kOwnPython,
+     true},
+    {"environment.docker.enabled", kBool, kLater, "false", kContainers, "", kNoDocker},
+    {"environment.docker.baseImage", kText, kLater, "*", kContainers, kDocker},
+    {"environment.docker.baseDockerfile", kText, kLater, "*", kContainers, kDocker},
+    {"environment.docker.sharedVolumes", kBool, kLater, "*", kContainers, kDocker},
+    {"environment.docker.gpuSupport", kBool, kNoEffect, "true|false", "found by itself", kDocker},
+    {"environment.docker.shmSize", kText, kLater, "*", kContainers, kDocker},
+    {"environment.docker.arguments", kTexts, kLater, "*", kContainers, kDocker},
+    {"environment.docker.baseImageRegistry.address", kText, kLater, "*", kContainers, kDocker},
+    {"environment.docker.baseImageRegistry.username", kText, kLater, "*", kContainers, kDocker},
+    {"environment.docker.baseImageRegistry.password", kText, kLater, "*", kContainers, kDocker},
+    {"environment.docker.baseImageRegistry.registryIdentity", kAny, kLater, "*", kContainers,
+     kDocker},
+    {"environment.docker.platform", kAny, kNoEffect, "*", "found by itself", kDocker},
+    {"environment.docker.preparation.commandLine", kText, kLater, "*", kContainers, kDocker},
+    {"environment.spark", kMap, kNoEffect, "*", kNotHere, kSpark},
+    {"environment.databricks", kMap, kNoEffect, "", kNotHere},
+    {"environment.inferencingStackVersion", kText, kNoEffect, "latest", kNotHere},
+    {"environment.r", kAny, kNoEffect, "", kNotHere},
+    {"docker.useDocker", kBool, kLater, "false", kContainers, "", kNoDocker},
+    {"docker.sharedVolumes", kBool, kLater, "*", kContainers, kDocker},
+    {"docker.arguments", kTexts, kLater, "*", kContainers, kDocker},
+    {"docker.shmSize", kText, kLater, "*", kContainers, kDocker},
+    {"history.outputCollection", kBool, kWorks, "true", "false: `outputs/` is not kept"},
+    {"history.snapshotProject", kBool, kNoEffect, "true", "the code of a run is always kept"},
+    {"history.directoriesToWatch", kTexts, kLater, "[logs]|[./logs]",
+     "watched folders beside `logs`"},
+    {"history.enableMLflowTracking", kBool, kNoEffect, "true|false", kNotHere},
+    {"history.ambientAuthentication", kMap, kNoEffect, "", kNotHere},
+    {"spark.configuration", kMap, kNoEffect, "*", kNotHere, kSpark},
+    {"hdi.yarnDeployMode", kText, kNoEffect, "cluster|None", kNotHere},
+    {"tensorflow.workerCount", kWhole, kLater, "1|0", "TensorFlow's workers", kTensorflow},
+    {"tensorflow.parameterServerCount", kWhole, kLater, "1|0", "TensorFlow's servers", kTensorflow},
+    {"mpi.processCountPerNode", kWhole, kLater, "1|0", "MPI", kMpi},
+    {"mpi.nodeCount", kWhole, kLater, "1|0", "MPI", kMpi},
+    {"pytorch.communicationBackend", kText, kNoEffect, "nccl|gloo", "the script chooses it"},
+    {"pytorch.processCount", kWhole, kWorks, "1", "ranks on all nodes together; none: one on each",
+     kPytorch},
+    {"pytorch.nodeCount", kWhole, kWorks, "1", "nodes, if `nodeCount` does not say", kPytorch},
+    {"paralleltask.maxRetriesPerWorker", kWhole, kLater, "0", "parallel tasks", kParallel},
+    {"paralleltask.workerCountPerNode", kWhole, kLater, "1", "parallel tasks", kParallel},
+    {"paralleltask.terminalExitCodes", kList, kLater, "", "parallel tasks", kParallel},
+    {"paralleltask.configuration", kMap, kLater, "", "parallel tasks", kParallel},
+    {"data", kMap, kLater, "", kData},
+    {"dataReferences", kMap, kLater, "", kData},
+    {"outputData", kMap, kLater, "", kData},
+    {"datacaches", kList, kNoEffect, "", "a preview of another service"},
+    {"sourceDirectoryDataStore", kText, kNoEffect, "", "the server keeps the code"},
+    {"amlcompute", kMap, kLater, "*", "a cluster of the run's own", kOwnCluster},
+    {"kubernetescompute.instanceType", kText, kNoEffect, "", kNotHere},
+    {"batchAi.nodeCount", kWhole, kNoEffect, "0|1", kNotHere},
+    {"containerInstance", kMap, kLater, "*", "container instances", kContainerInstance},
+    {"exposedPorts", kList, kLater, "", "ports of containers"},
+    {"credentialPassthrough", kBool, kNoEffect, "false", "there are no credentials to pass on"},
+    {"applicationEndpoints", kMap, kLater, "", "interactive services"},
+    {"argumentVector", kTexts, kWorks, "", "2018: `script` and `arguments` in one list"},
+    {"condaDependenciesFile", kText, kLater, "", kConda, kManaged, kOwnPython, true},
+    {"sparkDependenciesFile", kText, kNoEffect, "*", kNotHere, kSpark},
+    {"trackedRun", kBool, kNoEffect, "true", "every run is kept"},
+});
+
+bool is_word(const Node& root, std::string_view path,
+             std::initializer_list<std::string_view> words) {
+  const Node* node = at(root, path);
+  if (node == nullptr || !node->is_scalar()) return false;
+  const auto same = [&](std::string_view word) {
+    return std::equal(word.begin(), word.end(), node->text.begin(), node->text.end(),
+                      [](char a, char b) { return std::tolower(a) == std::tolower(b); });
+  };
+  return std::any_of(words.begin(), words.end(), same);
+}
+
+bool is_on(const Node& root, std::string_view path) {
+  const Node* node = at(root, path);
+  return node != nullptr && as_bool(*node) == true;
+}
+
+bool holds(std::string_view condition, const Node& root) {
+  if (condition == kDocker) {
+    return is_on(root, "environment.docker.enabled") || is_on(root, "docker.useDocker");
+  }
+  if (condition == kManaged) return !is_on(root, "environment.python.userManagedDependencies");
+  if (condition == kMpi) return is_word(root, "communicator", {"mpi", "openmpi", "intelmpi"});
+  if (condition == kPytorch) return is_word(root, "communicator", {"nccl", "gloo"});
+  if (condition == kTensorflow) return is_word(root, "communicator", {"parameterserver"});
+  if (condition == kParallel) return is_word(root, "communicator", {"paralleltask"});
+  if (condition == kSpark) return is_word(root, "framework", {"pyspark", "pysparkinteractive"});
+  if (condition == kOwnCluster) return is_word(root, "target", {"amlcompute"});
+  return is_word(root, "target", {"containerinstance"});
+}
+
+constexpr Dialect kDialect = {"runconfig", kKeys, Dialect::Spelling::free, holds};
+
+}  // namespace
+
+const KeyTable& runconfig_keys() {
+  static const KeyTable table(kDialect);
+  return table;
+}
+
+}  // namespace trainyard::dialects
