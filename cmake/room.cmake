@@ -1,13 +1,14 @@
 # room(NAME [USES rooms...] [LIBS libraries...])
 #
 # One folder under src/, one static library, one test program. Files find their place by their name:
-# x_test.cc goes to NAME_test, every other .cc to NAME; every .md, .sql and .json is embedded
-# (embed.cmake).
+# x_test.cc goes to NAME_test, every other .cc to NAME; every .md, .sql, .json and
+# shell script is embedded (embed.cmake).
 function(room name)
   cmake_parse_arguments(arg "" "" "USES;LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS src/${name}/*.cc src/${name}/*/*.cc)
   file(GLOB texts CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
-       src/${name}/*.md src/${name}/*.sql src/${name}/*/*.sql src/${name}/*/*.md src/${name}/*.json)
+       src/${name}/*.md src/${name}/*.sql src/${name}/*/*.sql src/${name}/*/*.md src/${name}/*.json
+       src/${name}/*.bash src/${name}/*.zsh src/${name}/*.fish)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")

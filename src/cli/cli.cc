@@ -94,6 +94,10 @@ const Command kCommands[] = {
     {"token revoke", "Make a token worthless", "ID", kNone, kTokenChoice, 1, Rest::words,
      token_revoke},
     {"doctor", "Check this machine", "", kNone, kNone, 0, Rest::words, doctor},
+    {"completion", "Print a shell's completion script", "bash|zsh|fish", kNone, kNone, 1,
+     Rest::words, completion},
+    {"__complete", "Say what a word can become", "-- WORD…", kNone, kNone, 0, Rest::apart,
+     complete_words, true},
     {"supervise", "Carry one attempt of a run", "--folder DIR", kSuperviseOptions, kNone, 0,
      Rest::words, supervise, true},
 };

@@ -66,6 +66,8 @@ extern const std::span<const Option> kTokenCreateOptions;
 extern const std::span<const Option> kTokenChoice;
 
 Result<int> doctor(Context& context);
+Result<int> completion(Context& context);
+Result<int> complete_words(Context& context);  // "__complete"
 
 Result<int> supervise(Context& context);
 extern const std::span<const Option> kSuperviseOptions;
