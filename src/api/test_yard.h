@@ -21,7 +21,8 @@ namespace trainyard::api {
 // Places whatever it is given, and then does nothing.
 class StillEngine : public engine::Engine {
  public:
-  engine::Capacity capacity() const override { return {.cpus = 2, .memory_bytes = 8LL << 30}; }
+  explicit StillEngine(int cpus = 2) : cpus_(cpus) {}
+  engine::Capacity capacity() const override { return {.cpus = cpus_, .memory_bytes = 8LL << 30}; }
   Status place(const Assignment& assignment) override {
     placed_.with([&](auto& placed) { placed[assignment.run] = assignment; });
     return {};
@@ -37,12 +38,13 @@ class StillEngine : public engine::Engine {
   }
 
  private:
+  const int cpus_;
   Guarded<std::map<std::string, Assignment>> placed_;
 };
 
 class Yard {
  public:
-  explicit Yard(Facts facts = {}) : home(dir.path() / "home") {
+  explicit Yard(Facts facts = {}, int cpus = 2) : home(dir.path() / "home"), engine(cpus) {
     REQUIRE(prepare_home(home).has_value());
     store = store::Store::open(home.database(), clock, {.sync = false}).value();
     blobs = blob::open_folder(home.blobs(), home.tmp()).value();

@@ -1,0 +1,255 @@
+// Who may use which route: the table, and real requests over TCP that compare the server with it.
+#include <algorithm>
+#include <array>
+
+#include "api/test_yard.h"
+
+namespace trainyard::api {
+namespace {
+
+using enum http::Method;
+
+// Who asks. The owner is the submitter whose run is in the URL. The attempts' tokens are of that
+// run, of another run in its workspace, and of a run in another workspace.
+enum Who { nobody, reader, submitter, owner, admin, own, sibling, stranger };
+const std::array<std::string, 8> kWho = {
+    "nobody",   "a reader",        "a submitter",         "its owner",
+    "an admin", "its own attempt", "a sibling's attempt", "a stranger's attempt"};
+
+struct Row {
+  http::Method method;
+  std::string_view pattern;
+  // One letter for each of Who: y, they may; n, 403; -, 401.
+  std::string_view may;
+  std::string_view body = {};  // Where a route looks at its body before it knows whose it is.
+};
+
+constexpr std::string_view kSubmission =
+    R"({"id":"new-run-1","spec":{"workspace":"default","experiment":"e","command":["true"]}})";
+
+// One line for each route. The letters: nobody reader submitter owner admin, and the attempts own
+// sibling stranger.
+constexpr Row kTable[] = {
+    {get, "/", "yyyyy yyy"},  // A page that says what this is, and nothing of what is in it.
+    {get, "/health", "yyyyy yyy"},
+    {get, "/version", "yyyyy yyy"},
+    {get, "/metrics", "-yyyy nnn"},
+    {get, "/api/v1/openapi.json", "-yyyy yyy"},
+    {get, "/api/v1/server", "-yyyy yyy"},
+    {post, "/api/v1/server/stop", "-nnnn nnn"},  // Only over the Unix socket, as the next two.
+    {post, "/api/v1/server/backup", "-nnnn nnn"},
+    {post, "/api/v1/server/check", "-nnnn nnn"},
+    {get, "/api/v1/targets", "-yyyy yyy"},
+
+    {get, "/api/v1/users", "-yyyy nnn"},
+    {post, "/api/v1/users", "-nnny nnn"},
+    {del, "/api/v1/users/{name}", "-nnny nnn"},
+    {get, "/api/v1/tokens", "-yyyy nnn"},
+    {post, "/api/v1/tokens", "-yyyy nnn"},
+    {del, "/api/v1/tokens/{id}", "-yyyy nnn"},
+
+    {get, "/api/v1/workspaces", "-yyyy yyy"},  // An attempt sees its own alone.
+    {post, "/api/v1/workspaces", "-nnny nnn"},
+    {get, "/api/v1/workspaces/{name}", "-yyyy yyn"},
+    {del, "/api/v1/workspaces/{name}", "-nnny nnn"},
+    {get, "/api/v1/workspaces/{name}/experiments", "-yyyy yyn"},
+    {get, "/api/v1/workspaces/{name}/secrets", "-yyyy nnn"},  // Names alone.
+    {put, "/api/v1/workspaces/{name}/secrets/{secret}", "-nyyy nnn"},
+    {del, "/api/v1/workspaces/{name}/secrets/{secret}", "-nyyy nnn"},
+
+    {post, "/api/v1/runs", "-nyyy yyn", kSubmission},
+    {get, "/api/v1/runs", "-yyyy yyy"},  // An attempt sees those of its workspace.
+    {get, "/api/v1/runs/{id}", "-yyyy yyn"},
+    {get, "/api/v1/runs/{id}/spec", "-yyyy yyn"},
+    {patch, "/api/v1/runs/{id}", "-nnyy ynn", "{}"},
+    {post, "/api/v1/runs/{id}/cancel", "-nnyy ynn"},
+    {post, "/api/v1/runs/{id}/end", "-nnyy ynn", R"({"status":"Completed"})"},
+    {get, "/api/v1/runs/{id}/wait", "-yyyy yyn"},
+    {get, "/api/v1/runs/{id}/follow", "-yyyy yyn"},
+    {get, "/api/v1/runs/{id}/files", "-yyyy yyn"},
+    {get, "/api/v1/runs/{id}/files/{path...}", "-yyyy yyn"},
+    {get, "/api/v1/runs/{id}/outputs", "-yyyy yyn"},
+    {put, "/api/v1/runs/{id}/outputs/{path...}", "-nnyy ynn"},
+    {get, "/api/v1/runs/{id}/snapshot", "-yyyy yyn"},
+    {get, "/api/v1/runs/{id}/metrics", "-yyyy yyn"},
+    {get, "/api/v1/runs/{id}/series", "-yyyy yyn"},
+    {post, "/api/v1/runs/{id}/records", "-nnyy ynn"},
+
+    {post, "/api/v1/runs/{id}/attempts/{n}/reports", "-nnnn ynn"},
+    {get, "/api/v1/runs/{id}/attempts/{n}/orders", "-nnnn ynn"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", "-nnnn ynn"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/files", "-nnnn ynn"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/records/{rank}", "-nnnn ynn"},
+    {get, "/api/v1/runs/{id}/attempts/{n}/secrets", "-nnnn ynn"},
+
+    // Content is asked for by its hash: who knows it has it, or was told by who has.
+    {post, "/api/v1/blobs", "-nyyy yyy"},
+    {post, "/api/v1/blobs/missing", "-nyyy yyy"},
+    {get, "/api/v1/blobs/{digest}", "-yyyy yyy"},
+    {head, "/api/v1/blobs/{digest}", "-yyyy yyy"},
+};
+
+constexpr std::string_view kHowToAdd =
+    ": add a line to kTable in src/api/roles_test.cc that says who may use it";
+
+std::string name_of(http::Method method, std::string_view pattern) {
+  return std::string(http::to_string(method)) + " " + std::string(pattern);
+}
+
+const Row* find_row(const RouteRow& route) {
+  const auto found = std::ranges::find_if(kTable, [&](const Row& row) {
+    return row.method == route.method && row.pattern == route.pattern;
+  });
+  return found == std::end(kTable) ? nullptr : found;
+}
+
+// A server with three runs at work, two of them in one workspace, and a token of each kind.
+struct People {
+  Yard yard{{}, 4};
+  RunId run = yard.submit("calm-finch-1");
+  std::array<std::string, kWho.size()> tokens;
+
+  People() {
+    tokens[reader] = yard.token_of("rita", Role::reader);
+    tokens[submitter] = yard.token_of("sam", Role::submitter);
+    tokens[owner] = yard.token_of("owner", Role::submitter);
+    tokens[admin] = yard.token_of("ada", Role::admin);
+    tokens[own] = yard.place(run);
+    const RunId beside = yard.submit("calm-finch-2");
+    tokens[sibling] = yard.place(beside);
+    RunSpec elsewhere;
+    elsewhere.workspace = "elsewhere";
+    elsewhere.experiment = "tests";
+    elsewhere.command = {"true"};
+    REQUIRE(yard.store->create_workspace({.name = "elsewhere"}).has_value());
+    const RunId third{"calm-finch-3"};
+    REQUIRE(yard.control->submit({third, elsewhere, "owner"}).has_value());
+    tokens[stranger] = yard.place(third);
+  }
+
+  // The URL of a route, about the run and its workspace where it is about one.
+  std::string url(std::string_view pattern) const {
+    std::string out;
+    while (true) {
+      const size_t open = pattern.find('{');
+      if (open == std::string_view::npos) return out.append(pattern);
+      const size_t close = pattern.find('}');
+      const std::string_view place = pattern.substr(open + 1, close - open - 1);
+      const bool about_run = out.append(pattern.substr(0, open)).ends_with("/runs/");
+      if (about_run) {
+        out += run.value;
+      } else if (out.ends_with("/workspaces/")) {
+        out += "default";
+      } else if (place == "n") {
+        out += "1";
+      } else if (place == "rank") {
+        out += "0";
+      } else {
+        out += place == "digest" ? std::string(64, '0') : "77";
+      }
+      pattern.remove_prefix(close + 1);
+    }
+  }
+};
+
+// What the server's answer says of the asker, in the table's letters.
+char letter_of(int status) {
+  if (status == 401) return '-';
+  if (status == 403) return 'n';
+  return status < 500 ? 'y' : '!';
+}
+
+TEST_CASE("every route has its line in the table of who may, and every line a route") {
+  const std::vector<RouteRow> routes = all_routes();
+  for (const RouteRow& route : routes) {
+    const bool listed = find_row(route) != nullptr;
+    CHECK_MESSAGE(listed, name_of(route.method, route.pattern), kHowToAdd);
+  }
+  for (const Row& row : kTable) {
+    const bool there = std::ranges::any_of(routes, [&](const RouteRow& route) {
+      return row.method == route.method && row.pattern == route.pattern;
+    });
+    CHECK_MESSAGE(there, name_of(row.method, row.pattern), ": there is no such route any more");
+  }
+}
+
+TEST_CASE("each route lets in those whom the table says, and nobody else") {
+  for (const RouteRow& route : all_routes()) {
+    const Row* row = find_row(route);
+    if (row == nullptr) continue;
+    // A server of its own for each route: what one request does is not seen by another route's.
+    const People people;
+    std::string may(row->may);
+    std::erase(may, ' ');
+    REQUIRE(may.size() == kWho.size());
+    for (size_t who = 0; who < kWho.size(); ++who) {
+      http::Client client = people.yard.over_tcp(people.tokens[who]);
+      const http::Response answer =
+          send(client, route.method, people.url(route.pattern), std::string(row->body));
+      CHECK_MESSAGE(letter_of(answer.status) == may[who], name_of(route.method, route.pattern),
+                    " for ", kWho[who], ": ", answer.status, " ", answer.body.substr(0, 200),
+                    "; the table says ", std::string(1, may[who]));
+    }
+  }
+}
+
+TEST_CASE("without a token nothing is to be had but the page, the health and the version") {
+  std::vector<std::string> open;
+  const People people;
+  for (const RouteRow& route : all_routes()) {
+    http::Client client = people.yard.over_tcp();
+    const http::Response answer = send(client, route.method, people.url(route.pattern));
+    if (answer.status != 401) {
+      open.emplace_back(route.pattern);
+      continue;
+    }
+    CHECK(answer.headers.at("www-authenticate") == "Bearer");
+    if (route.method != head) {
+      CHECK(json_of(answer)["error"]["message"] == "a token is needed");
+      CHECK(json_of(answer)["error"]["hint"] != "");
+    }
+  }
+  CHECK(open == std::vector<std::string>{"/", "/health", "/version"});
+}
+
+TEST_CASE("an expired and a revoked token are refused on every route, and it is said which it is") {
+  People people;
+  Yard& yard = people.yard;
+  const WallTime past = yard.clock.wall() - seconds(5);
+  const auto expired = yard.store->create_token("ada", "old", past).value();
+  const auto revoked = yard.store->create_token("ada", "lost", {}).value();
+  REQUIRE(yard.store->revoke_token(revoked.token.id).has_value());
+  struct Kind {
+    std::string secret;
+    std::string word;
+  };
+  const Kind kinds[] = {{expired.secret, "the token has expired " + format_time(past)},
+                        {revoked.secret, "the token was revoked "},
+                        {"tyu_never-made", "the token is not known here"}};
+  for (const RouteRow& route : all_routes()) {
+    if (route.needs == Needs::nothing) continue;
+    for (const Kind& kind : kinds) {
+      CAPTURE(name_of(route.method, route.pattern));
+      CAPTURE(kind.word);
+      http::Client client = yard.over_tcp(kind.secret);
+      const http::Response answer = send(client, route.method, people.url(route.pattern));
+      CHECK(answer.status == 401);
+      if (route.method == head) continue;
+      const Json error = json_of(answer)["error"];
+      CHECK(error["kind"] == "denied");
+      CHECK(error["message"].get<std::string>().starts_with(kind.word));
+    }
+  }
+}
+
+TEST_CASE("what a role may not do is refused with the role that may") {
+  const People people;
+  http::Client client = people.yard.over_tcp(people.tokens[reader]);
+  const Json error = json_of(send(client, post, "/api/v1/users", R"({"name":"eve"})"))["error"];
+  CHECK(error["kind"] == "denied");
+  CHECK(error["message"] == "rita is reader; this needs the role admin");
+  CHECK(error["hint"].get<std::string>().find("trainyard user create") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace trainyard::api
