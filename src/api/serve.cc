@@ -21,9 +21,9 @@
 namespace trainyard::api {
 namespace {
 
-Status check_listen(const Listen& listen, bool insecure);
+Status check_listen(const Listen& listen, const ServeOptions& options);
+Status check_tls(const Listen& listen, const ServeOptions& options);
 void empty_folder(const fs::path& folder);
-std::string url_of(const Listen& listen, uint16_t port, const std::string& advertise);
 Facts facts_of(const ServeOptions& options, const Listen& listen, uint16_t port, WallTime now);
 uint16_t kept_port(const Home& home);
 Status keep_port(const Home& home, uint16_t port);
@@ -37,7 +37,8 @@ Serving::~Serving() { stop(); }
 
 Result<std::unique_ptr<Serving>> Serving::start(const ServeOptions& options) {
   TRY_SET(const Listen listen, parse_listen(options.listen));
-  TRY(check_listen(listen, options.insecure));
+  TRY(check_listen(listen, options));
+  TRY(check_tls(listen, options));
   std::unique_ptr<Serving> serving(new Serving(options));
   TRY(serving->prepare());
   TRY(serving->open_parts());
@@ -80,8 +81,10 @@ Status Serving::open_parts() {
 // Listens before it is open: supervisors and commands that come meanwhile are answered 503 and try
 // again.
 Status Serving::start_http(const Listen& listen) {
-  http::ServerOptions http{
-      .unix_socket = options_.home.socket(), .host = listen.host, .port = listen.port};
+  http::ServerOptions http{.unix_socket = options_.home.socket(),
+                           .host = listen.host,
+                           .port = listen.port,
+                           .tls = options_.tls};
   const bool any = listen.port == 0;
   if (any) http.port = kept_port(options_.home);
   const auto on_error = [](int status, const Error& error) {
@@ -180,12 +183,11 @@ Status serve(const ServeOptions& options) {
 
 namespace {
 
-Status check_listen(const Listen& listen, bool insecure) {
-  if (listen.loopback() || insecure) return {};
+Status check_listen(const Listen& listen, const ServeOptions& options) {
+  if (listen.loopback() || options.tls.given() || options.insecure) return {};
   return fail(ErrorKind::denied,
               "listening on " + listen.host + " would send tokens over the network unencrypted",
-              "TLS comes with a later version. Until then listen on 127.0.0.1 behind a tunnel or a "
-              "TLS proxy, or say --insecure.");
+              "Give --tls-cert FILE and --tls-key FILE (see docs/tls.md), or say --insecure.");
 }
 
 // Half-written blobs of a server that was killed.
@@ -196,10 +198,11 @@ void empty_folder(const fs::path& folder) {
   }
 }
 
-std::string url_of(const Listen& listen, uint16_t port, const std::string& advertise) {
-  if (!advertise.empty()) return advertise;
+std::string url_of(const ServeOptions& options, const Listen& listen, uint16_t port) {
+  if (!options.advertise.empty()) return options.advertise;
   const bool everywhere = listen.host == "0.0.0.0" || listen.host == "::";
-  return "http://" + (everywhere ? host_name() : listen.url_host()) + ":" + std::to_string(port);
+  return (options.tls.given() ? "https://" : "http://") +
+         (everywhere ? host_name() : listen.url_host()) + ":" + std::to_string(port);
 }
 
 // The host in "http://host:port/…".
@@ -211,14 +214,27 @@ std::string host_of_url(std::string_view url) {
   return std::string(url.substr(0, url.find(':')));
 }
 
+// Before anything is opened: so that nothing is left behind when it fails.
+Status check_tls(const Listen& listen, const ServeOptions& options) {
+  if (!options.tls.given()) return {};
+  std::string host = host_of_url(url_of(options, listen, 0));
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  TRY_SET(const std::vector<std::string> warnings, http::check_tls_files(options.tls, host));
+  for (const std::string& warning : warnings) {
+    if (options.warn) options.warn(warning);
+  }
+  return {};
+}
+
 Facts facts_of(const ServeOptions& options, const Listen& listen, uint16_t port, WallTime now) {
   Facts facts;
-  facts.url = url_of(listen, port, options.advertise);
+  facts.url = url_of(options, listen, port);
   facts.socket = options.home.socket();
   facts.host = host_name();
   facts.pid = ::getpid();
   facts.started = now;
-  facts.check_host = listen.loopback();
+  // With TLS a stranger's page cannot pass for one of ours: its name is in no certificate here.
+  facts.check_host = listen.loopback() && !options.tls.given();
   facts.hosts.push_back(listen.url_host());
   if (!options.advertise.empty()) facts.hosts.push_back(host_of_url(options.advertise));
   return facts;

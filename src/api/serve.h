@@ -10,6 +10,7 @@
 #include "api/lock.h"
 #include "base/home.h"
 #include "engine/engine.h"
+#include "http/certificate.h"
 #include "http/router.h"
 
 namespace trainyard::api {
@@ -17,10 +18,13 @@ namespace trainyard::api {
 struct ServeOptions {
   Home home;
   std::string listen = "127.0.0.1:0";  // Port 0: the one of the last time, else any.
+  http::TlsFiles tls;                  // For TCP; none: plain.
   bool insecure = false;               // Listen beyond loopback without TLS.
   std::string advertise;               // The URL others see, where it is not the one we listen on.
   int ready_fd = -1;                   // Gets "ok\n", or an error as a line of JSON; then closed.
   fs::path binary;                     // What supervisors are started from; empty: ourselves.
+  // Gets what is worth a word to who starts it, before it is ready; empty: nobody.
+  std::function<void(const std::string&)> warn;
   // Another engine, for tests; empty: the local one.
   std::function<Result<std::unique_ptr<engine::Engine>>(Clock&, Log&)> make_engine;
 };

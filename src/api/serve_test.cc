@@ -13,6 +13,33 @@ ServeOptions options_for(const fs::path& root) {
   return options;
 }
 
+// For localhost and 127.0.0.1, signed by itself, for a hundred years.
+constexpr const char* kCertificate = R"(-----BEGIN CERTIFICATE-----
+MIIBpDCCAUugAwIBAgIUFDSJuJEUvhjnN0wab5mb6Lt4Y8owCgYIKoZIzj0EAwIw
+GTEXMBUGA1UEAwwOVHJhaW55YXJkIHRlc3QwIBcNMjYxMTE1MTIxNzE2WhgPMjEy
+NjEwMjIxMjE3MTZaMBkxFzAVBgNVBAMMDlRyYWlueWFyZCB0ZXN0MFkwEwYHKoZI
+zj0CAQYIKoZIzj0DAQcDQgAEMPpuoctsM1B89NDugdNOhrdfZPFTMNBaiL00z0JY
+8vqUDpVNtUzL6E2iwtOcyTWALk9JFvG88bym/FnEVpGHYaNvMG0wHQYDVR0OBBYE
+FCycdS7WddkWOrQW8fac9jcZL2//MB8GA1UdIwQYMBaAFCycdS7WddkWOrQW8fac
+9jcZL2//MA8GA1UdEwEB/wQFMAMBAf8wGgYDVR0RBBMwEYIJbG9jYWxob3N0hwR/
+AAABMAoGCCqGSM49BAMCA0cAMEQCIEgVs2SCzgcUZQGjPLnwH+fWntFbdP5BbShV
+nlr0uTIJAiBc6nQcxe8ITjTYGkbEQiFtOqhd7DJO1MhoJCYyHf/k+A==
+-----END CERTIFICATE-----
+)";
+constexpr const char* kKey = R"(-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgpz6LqHAcnmzWmvPo
+x92AQGSMYAawbol23bXevAfA0kKhRANCAAQw+m6hy2wzUHz00O6B006Gt19k8VMw
+0FqIvTTPQljy+pQOlU21TMvoTaLC05zJNYAuT0kW8bzxvKb8WcRWkYdh
+-----END PRIVATE KEY-----
+)";
+
+http::TlsFiles tls_files(const fs::path& folder) {
+  const http::TlsFiles files{folder / "lab.crt", folder / "lab.key"};
+  REQUIRE(write_file(files.certificate, kCertificate).has_value());
+  REQUIRE(write_file(files.key, kKey, 0600).has_value());
+  return files;
+}
+
 uint16_t port_of(const Serving& serving) {
   return http::Address::parse_url(serving.facts().url).value().port;
 }
@@ -100,16 +127,58 @@ TEST_CASE("what a killed server left half-written is gone at the next start") {
   CHECK_FALSE(fs::exists(options.home.tmp() / "half"));
 }
 
-TEST_CASE("listening beyond loopback needs --insecure") {
+TEST_CASE("listening beyond loopback needs TLS or --insecure") {
   TempDir dir;
   ServeOptions options = options_for(dir.path() / "home");
   options.listen = "0.0.0.0:0";
   const auto refused = Serving::start(options);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().kind == ErrorKind::denied);
-  CHECK(refused.error().hint.find("TLS") != std::string::npos);
+  CHECK(refused.error().hint.find("--tls-cert") != std::string::npos);
   options.insecure = true;
   CHECK(Serving::start(options).has_value());
+  options.insecure = false;
+  options.tls = tls_files(dir.path());
+  options.advertise = "https://localhost:1";
+  CHECK(Serving::start(options).has_value());
+}
+
+TEST_CASE("with TLS the address says https, and the socket needs no certificate") {
+  TempDir dir;
+  ServeOptions options = options_for(dir.path() / "home");
+  options.tls = tls_files(dir.path());
+  std::vector<std::string> warnings;
+  options.warn = [&](const std::string& words) { warnings.push_back(words); };
+  ::setenv("TRAINYARD_CA_FILE", options.tls.certificate.c_str(), 1);
+  {
+    const auto serving = Serving::start(options).value();
+    CHECK(serving->facts().url.starts_with("https://127.0.0.1:"));
+    http::Client tls(http::Address::parse_url(serving->facts().url).value(), "");
+    CHECK(fetch(tls, "/health").status == 200);
+    CHECK(fetch(tls, "/api/v1/runs").status == 401);
+    http::Client plain({.host = "127.0.0.1", .port = port_of(*serving)}, "");
+    CHECK(json_of(fetch(plain, "/health"))["error"]["hint"] == "Use https:// in place of http://.");
+    http::Client socket = socket_of(*serving);
+    CHECK(fetch(socket, "/api/v1/runs").status == 200);
+    CHECK(warnings.empty());
+  }
+  ::unsetenv("TRAINYARD_CA_FILE");
+  options.advertise = "https://lab.example:1";
+  CHECK(Serving::start(options).has_value());
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("not for lab.example") != std::string::npos);
+}
+
+TEST_CASE("a certificate that cannot be used is refused before anything is opened") {
+  TempDir dir;
+  ServeOptions options = options_for(dir.path() / "home");
+  options.tls = tls_files(dir.path());
+  options.tls.key = dir.path() / "none.key";
+  const auto refused = Serving::start(options);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().kind == ErrorKind::invalid);
+  CHECK(refused.error().message.find("none.key") != std::string::npos);
+  CHECK_FALSE(fs::exists(options.home.root()));
 }
 
 TEST_CASE("an advertised address is what is shown and a good Host") {

@@ -29,13 +29,6 @@ std::string environment(const char* name) {
 
 fs::path error_file(const Home& home) { return home.log().parent_path() / "server.err"; }
 
-// The end of what a server that died without a word left on its stderr.
-std::string last_words(const Home& home) {
-  std::string text = read_file(error_file(home)).value_or("");
-  if (text.size() > kErrorTail) text.erase(0, text.size() - kErrorTail);
-  return std::string(trim(text));
-}
-
 Status wait_ready(const Home& home, int fd, Clock& clock) {
   const SteadyTime until = clock.steady() + kStartMax;
   std::string text;
@@ -147,6 +140,12 @@ Result<http::Client> connect_or_start(const Place& place, Clock& clock,
     if (late) return client;
     clock.sleep_until(clock.steady() + kBetweenTries, {});
   }
+}
+
+std::string last_words(const Home& home) {
+  std::string text = read_file(error_file(home)).value_or("");
+  if (text.size() > kErrorTail) text.erase(0, text.size() - kErrorTail);
+  return std::string(trim(text));
 }
 
 Status decode_ready(std::string_view text) {

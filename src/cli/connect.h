@@ -30,6 +30,10 @@ Result<http::Client> connect(const Place& place);
 Result<http::Client> connect_or_start(const Place& place, Clock& clock,
                                       std::span<const std::string> words = {});
 
+// What the server that was last started in the background said to the terminal it did not have: its
+// warnings, or the end of what it died of. Empty as a rule.
+std::string last_words(const Home& home);
+
 // What a starting server wrote to its --ready-fd: that it listens, or an Error as a line of JSON.
 Status decode_ready(std::string_view text);
 

@@ -19,6 +19,8 @@ constexpr seconds kStopMax{60};  // For what is under way to be answered.
 constexpr Option kStartOptions[] = {
     {"--listen", Takes::value, "HOST:PORT", "The TCP address; else 127.0.0.1 and the port it had."},
     {"--advertise", Takes::value, "URL", "How others reach it, where that is another address."},
+    {"--tls-cert", Takes::value, "FILE", "Speak TLS on TCP with this certificate (PEM)."},
+    {"--tls-key", Takes::value, "FILE", "The certificate's key (PEM)."},
     {"--insecure", Takes::nothing, "", "Listen beyond this machine without encryption."},
 };
 constexpr Option kStatusOptions[] = {
@@ -52,6 +54,13 @@ std::vector<std::string> start_words(const Args& args) {
   std::vector<std::string> words;
   for (const std::string_view key : {"listen", "advertise"}) {
     if (args.has(key)) words.push_back("--" + std::string(key) + "=" + args.value(key));
+  }
+  for (const std::string_view key : {"tls-cert", "tls-key"}) {
+    if (!args.has(key)) continue;
+    // The server has another current folder.
+    std::error_code error;
+    const fs::path file = fs::absolute(args.value(key), error);
+    words.push_back("--" + std::string(key) + "=" + (error ? args.value(key) : file.string()));
   }
   if (args.has("insecure")) words.emplace_back("--insecure");
   return words;
@@ -136,8 +145,13 @@ Result<int> server_start(Context& context) {
     return fail(ErrorKind::conflict, "the home's server runs already",
                 "To start it otherwise, first: trainyard server stop");
   }
-  if (!api) api = context.start(words);
+  const bool fresh = !api;
+  if (fresh) api = context.start(words);
   if (!api) return std::unexpected(api.error());
+  if (fresh && !words.empty()) {
+    const std::string said = last_words(place.home);
+    if (!said.empty()) context.say(said);
+  }
   TRY_SET(const Json server, (*api)->server(false));
   TRY(context.print(server, status_view()));
   return kExitOk;
