@@ -1,0 +1,72 @@
+"""Builds the wheel and the source archive of this folder (PEP 517, PEP 660) with nothing but the
+standard library."""
+import base64
+import hashlib
+import io
+import pathlib
+import re
+import tarfile
+import zipfile
+
+_HERE = pathlib.Path(__file__).resolve().parent
+_WHEEL = "Wheel-Version: 1.0\nGenerator: trainyard\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_TIME = (2020, 1, 1, 0, 0, 0)  # The same files make the same archive.
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    sources = {f"trainyard/{path.name}": path.read_bytes()
+               for path in sorted((_HERE / "trainyard").glob("*.py"))}
+    return _write_wheel(wheel_directory, sources)
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    return _write_wheel(wheel_directory, {"trainyard.pth": f"{_HERE}\n".encode()})
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    base = "{name}-{version}".format(**_project())
+    names = ["pyproject.toml", "README.md", "build_backend.py",
+             *(f"trainyard/{path.name}" for path in sorted((_HERE / "trainyard").glob("*.py")))]
+    with tarfile.open(pathlib.Path(sdist_directory) / f"{base}.tar.gz", "w:gz") as archive:
+        for name in names:
+            archive.add(_HERE / name, f"{base}/{name}")
+        data = _metadata().encode()
+        info = tarfile.TarInfo(f"{base}/PKG-INFO")
+        info.size = len(data)
+        archive.addfile(info, io.BytesIO(data))
+    return f"{base}.tar.gz"
+
+
+def _project():
+    """The texts of pyproject.toml's [project]; Python 3.8 has no reader for it."""
+    text = (_HERE / "pyproject.toml").read_text(encoding="utf-8").split("[project]", 1)[1]
+    return dict(re.findall(r'^([\w-]+) = "(.*)"$', text, re.M))
+
+
+def _metadata():
+    project = _project()
+    readme = (_HERE / project["readme"]).read_text(encoding="utf-8")
+    return (f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+            f"Summary: {project['description']}\nLicense: Apache-2.0\nRequires-Python: {project['requires-python']}\n"
+            f"Description-Content-Type: text/markdown\n\n{readme}")
+
+
+def _write_wheel(folder, files):
+    base = "{name}-{version}".format(**_project())
+    info = f"{base}.dist-info"
+    files = dict(files, **{f"{info}/METADATA": _metadata().encode(),
+                           f"{info}/WHEEL": _WHEEL.encode()})
+    record = "".join(f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in files.items())
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    name = f"{base}-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(folder) / name, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for path, data in files.items():
+            entry = zipfile.ZipInfo(path, _TIME)
+            entry.external_attr = 0o100644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            wheel.writestr(entry, data)
+    return name
+
+
+def _digest(data):
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

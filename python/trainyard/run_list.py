@@ -1,0 +1,57 @@
+"""Runs in lists: a server's pages as iterators of Run, filtered."""
+from __future__ import annotations
+
+from .run import Run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterator
+
+
+def list_runs(experiment, query: dict, tags=None, properties=None, kind=None) -> Iterator[Run]:
+    """Runs of the server's list that fit, the newest first. ``tags`` and ``properties`` are a key,
+    or keys and values; ``kind`` is ``script`` or ``interactive``."""
+    if isinstance(tags, str):
+        query = dict(query, tag=tags)
+    elif tags:
+        key, value = next(iter(tags.items()))
+        query = dict(query, tag=f"{key}={value}")
+    workspace = experiment.workspace
+    for item in workspace._server().pages("/runs", query):
+        home = experiment
+        if item.get("experiment") not in (None, experiment.name):
+            from .experiment import Experiment
+            home = Experiment(workspace, item["experiment"])
+        run = Run(home, item["id"], data=item)
+        if fits(run, tags, properties, kind):
+            yield run
+
+
+def list_children(run: Run, recursive: bool, tags, properties, kind, status) -> Iterator[Run]:
+    query = {"parent": run.id}
+    if not recursive:
+        if status:
+            query["status"] = status
+        yield from list_runs(run.experiment, query, tags, properties, kind)
+        return
+    for child in list_runs(run.experiment, query):
+        # One that does not fit may have children that do.
+        if fits(child, tags, properties, kind) and status in (None, child._known().get("status")):
+            yield child
+        yield from list_children(child, True, tags, properties, kind, status)
+
+
+def fits(run: Run, tags, properties, kind) -> bool:
+    known = run._known()
+    return (has(known.get("tags"), tags) and has(known.get("properties"), properties)
+            and kind in (None, run.type))
+
+
+def has(labels: dict | None, wanted) -> bool:
+    """Whether ``labels`` has the key, or all the keys with their values."""
+    labels = labels or {}
+    if not wanted:
+        return True
+    if isinstance(wanted, str):
+        return wanted in labels
+    return all(labels.get(str(key)) == str(value) for key, value in wanted.items())

@@ -1,0 +1,136 @@
+"""A script started by hand: the same calls, printed."""
+import contextlib
+import inspect
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from fake_yard import PACKAGE
+from trainyard import Conflict, OfflineRun, Run, UserError
+
+
+class Offline(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(scratch.name)
+        before = dict(os.environ)
+        self.addCleanup(lambda: (os.environ.clear(), os.environ.update(before)))
+        for name in list(os.environ):
+            if name.startswith(("TRAINYARD_", "AZUREML_")):
+                del os.environ[name]
+        self.run_ = OfflineRun()
+
+    def printed(self, act):
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+            act()
+        self.err = err.getvalue()
+        return out.getvalue()
+
+    def test_what_is_logged_is_printed_and_kept(self):
+        run = self.run_
+
+        def act():
+            run.log("loss", 0.5)
+            run.log("loss", float("nan"), step=3)
+            run.log_list("list", [1, 2])
+            run.log_row("row", a=1, b="x")
+            run.log_parameter("lr", 0.1)
+            run.tag("host", "a1")
+            run.remove_tags("host")
+        self.assertEqual(self.printed(act), "loss: 0.5\nloss (step 3): nan\nlist: [1, 2]\nrow: a=1, b=x\n"
+                                            "parameter lr: 0.1\ntag host: a1\ntag host: removed\n")
+        metrics = run.get_metrics()
+        self.assertEqual(metrics["loss"][0], 0.5)
+        self.assertNotEqual(metrics["loss"][1], metrics["loss"][1])
+        self.assertEqual((metrics["list"], metrics["row"]), ([1, 2], {"a": [1], "b": ["x"]}))
+        self.assertEqual(run.get_tags(), {})
+
+    def test_the_context_outside_of_a_run_is_offline_unless_that_is_forbidden(self):
+        out = subprocess.run([sys.executable, "-c",
+                              "from trainyard import Run\nrun = Run.get_context()\nrun.log('loss', 0.5)\n"
+                              "print(run.id.startswith('OfflineRun'), run is Run.get_context())\nrun.complete()"],
+                             env=dict(os.environ, PYTHONPATH=str(PACKAGE)), capture_output=True, text=True)
+        self.assertEqual((out.stdout, out.stderr, out.returncode), ("loss: 0.5\nTrue True\n", "", 0))
+        with self.assertRaises(UserError):
+            Run.get_context(allow_offline=False)
+
+    def test_every_call_of_a_run_works_without_a_server(self):
+        class Plot:
+            def savefig(self, path):
+                pathlib.Path(path).write_bytes(b"png")
+        pathlib.Path("f.txt").write_text("f")
+        os.mkdir("folder")
+        os.mkdir("outputs")
+        pathlib.Path("outputs/f.txt").write_text("f")
+        run = self.run_
+        calls = {
+            "log": ("a", 1), "log_list": ("a", [1]), "log_row": ("r",), "log_table": ("t", {"a": [1]}),
+            "log_image": ("i", None, Plot()), "log_confusion_matrix": ("c", {}), "log_accuracy_table": ("c", {}),
+            "log_residuals": ("c", {}), "log_predictions": ("c", {}), "log_parameter": ("p", 1),
+            "log_parameters": ({"p": 1},), "tag": ("t",), "set_tags": ({"t": 1},), "remove_tags": (["t"],),
+            "add_properties": ({"p": 1},), "upload_file": ("outputs/h.txt", "f.txt"),
+            "upload_files": (["g.txt"], ["f.txt"]), "upload_folder": ("folder", "folder"),
+            "download_file": ("outputs/f.txt", "back.txt"), "create_children": (2,), "fail": ("bad",),
+            "get": None, "get_context": None, "restore_snapshot": None, "get_all_logs": None,
+        }
+
+        def act():
+            for name, method in inspect.getmembers(run, inspect.ismethod):
+                if name.startswith("_") or calls.get(name, ()) is None:
+                    continue
+                result = getattr(run, name)(*calls.get(name, ()))
+                if inspect.isgenerator(result):
+                    list(result)
+            for name in ("id", "name", "display_name", "number", "experiment", "parent", "type", "status", "tags",
+                         "properties", "description"):
+                getattr(run, name)
+        self.printed(act)
+        self.assertEqual(pathlib.Path("back.txt").read_text(), "f")
+        self.assertEqual(pathlib.Path("outputs/g.txt").read_text(), "f")
+        self.assertEqual(run.experiment.name, os.path.basename(os.getcwd()))
+
+    def test_what_cannot_be_done_is_a_warning(self):
+        def act():
+            self.run_.upload_file("x", "no such file")
+            self.run_.upload_file("../x", __file__)
+            self.run_.upload_folder("x", "no such folder")
+            self.run_.download_file("outputs/none")
+        self.printed(act)
+        self.assertEqual(self.err.count("warning"), 4, self.err)
+        self.assertEqual(os.listdir("."), [])
+
+    def test_children_print_their_name_and_keep_their_own_metrics(self):
+        def act():
+            with self.run_.child_run("fold 1") as child:
+                child.log("loss", 1)
+                child.tag("fold", 1)
+            self.assertEqual(child.status, "Completed")
+            self.assertIs(child.parent, self.run_)
+            self.assertEqual(list(self.run_.get_children()), [child])
+            self.assertEqual(list(self.run_.get_children(tags="fold")), [child])
+            self.assertEqual(list(self.run_.get_children(tags={"fold": 2})), [])
+            self.assertEqual(self.run_.get_metrics(recursive=True), {child.id: {"loss": 1}})
+        self.assertEqual(self.printed(act), "fold 1: loss: 1\nfold 1: tag fold: 1\n")
+
+    def test_a_property_is_written_once_here_too(self):
+        self.printed(lambda: self.run_.add_properties({"a": 1}))
+        with self.assertRaises(Conflict):
+            self.run_.add_properties({"a": 2})
+        self.assertEqual(self.run_.properties, {"a": "1"})
+
+    def test_an_output_that_is_closed_does_not_fail_it(self):
+        done = subprocess.run(f"{sys.executable} -c 'from trainyard import Run; run = Run.get_context()\n"
+                              "for _ in range(20000): run.log(\"x\", 1)\nimport sys; sys.stderr.write(\"end\")' | head -1",
+                              shell=True, env=dict(os.environ, PYTHONPATH=str(PACKAGE)), capture_output=True, text=True)
+        self.assertIn("end", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

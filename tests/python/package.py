@@ -1,0 +1,77 @@
+"""The installable package: a pure wheel, made without a network."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import venv
+import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from fake_yard import PACKAGE, ROOT
+
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1"}
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+        sys.path.insert(0, str(PACKAGE))
+        self.addCleanup(sys.path.remove, str(PACKAGE))
+
+    def test_the_wheel_is_pure_and_holds_every_module(self):
+        import build_backend
+        name = build_backend.build_wheel(str(self.scratch))
+        self.assertRegex(name, r"^trainyard-[\d.]+-py3-none-any\.whl$")
+        with zipfile.ZipFile(self.scratch / name) as wheel:
+            names = wheel.namelist()
+        modules = {f"trainyard/{path.name}" for path in (PACKAGE / "trainyard").iterdir()
+                   if path.name != "__pycache__"}
+        self.assertEqual({name for name in names if name.startswith("trainyard/")}, modules)
+        self.assertTrue(all(module.endswith(".py") for module in modules))  # Flat, for the binary.
+        done = subprocess.run([sys.executable, "-c", "import trainyard; print(trainyard.__file__)"],
+                              env={"PYTHONPATH": str(self.scratch / name)}, capture_output=True, text=True)
+        self.assertIn(name, done.stdout, done.stderr)
+
+    def test_pip_installs_it_without_a_network(self):
+        try:
+            venv.create(self.scratch / "venv", with_pip=True)
+        except (subprocess.CalledProcessError, ImportError):
+            self.skipTest("no venv with pip here")
+        python = self.scratch / "venv/bin/python"
+        env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+        for words in ([], ["--no-build-isolation"]):
+            subprocess.run([python, "-m", "pip", "install", "-q", "--force-reinstall", *words, str(PACKAGE)],
+                           env=dict(env, **OFFLINE), check=True, capture_output=True, timeout=120)
+            done = subprocess.run([python, "-m", "trainyard", "--help"], cwd=self.scratch, env=env,
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("submit", done.stdout)
+
+    def test_the_versions_agree(self):
+        cmake = re.search(r"project\(trainyard VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+        project = re.search(r'^version = "(.*)"', (PACKAGE / "pyproject.toml").read_text(), re.M).group(1)
+        import trainyard
+        self.assertEqual((project, trainyard.__version__), (cmake, cmake))
+
+    def test_what_is_named_is_there_and_documented(self):
+        import inspect
+        import trainyard
+        self.assertTrue(set(trainyard.__all__) <= set(dir(trainyard)))
+        for name in trainyard.__all__:
+            thing = getattr(trainyard, name)
+            self.assertTrue(thing.__doc__, name)
+            for member, value in inspect.getmembers(thing):
+                ours = isinstance(value, property) or inspect.isfunction(value)
+                if ours and not member.startswith("_"):
+                    self.assertTrue(inspect.getdoc(value), f"{name}.{member}")
+        with self.assertRaises(AttributeError):
+            trainyard.no_such_name
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
