@@ -47,6 +47,8 @@ Result<int> server_status(Context& context);
 Result<int> server_backup(Context& context);
 Result<int> server_restore(Context& context);
 Result<int> server_check(Context& context);
+// The file an option names, absolute: the server has another current folder. Empty: not given.
+Result<fs::path> file_option(const Args& args, std::string_view key);
 extern const std::span<const Option> kServerRunOptions;
 extern const std::span<const Option> kServerStartOptions;
 extern const std::span<const Option> kServerStatusOptions;

@@ -50,17 +50,14 @@ View status_view() {
 }
 
 // What was given to `server start` for the server itself.
-std::vector<std::string> start_words(const Args& args) {
+Result<std::vector<std::string>> start_words(const Args& args) {
   std::vector<std::string> words;
   for (const std::string_view key : {"listen", "advertise"}) {
     if (args.has(key)) words.push_back("--" + std::string(key) + "=" + args.value(key));
   }
   for (const std::string_view key : {"tls-cert", "tls-key"}) {
-    if (!args.has(key)) continue;
-    // The server has another current folder.
-    std::error_code error;
-    const fs::path file = fs::absolute(args.value(key), error);
-    words.push_back("--" + std::string(key) + "=" + (error ? args.value(key) : file.string()));
+    TRY_SET(const fs::path file, file_option(args, key));
+    if (!file.empty()) words.push_back("--" + std::string(key) + "=" + file.string());
   }
   if (args.has("insecure")) words.emplace_back("--insecure");
   return words;
@@ -139,7 +136,7 @@ constinit const std::span<const Option> kServerCheckOptions = kCheckOptions;
 
 Result<int> server_start(Context& context) {
   TRY_SET(const Place place, own_home(context));
-  const std::vector<std::string> words = start_words(context.args());
+  TRY_SET(const std::vector<std::string> words, start_words(context.args()));
   auto api = context.api_if_there();
   if (api && !words.empty()) {
     return fail(ErrorKind::conflict, "the home's server runs already",

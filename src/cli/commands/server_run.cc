@@ -14,21 +14,21 @@ constexpr Option kOptions[] = {
     {"--ready-fd", Takes::value, "FD", "Where to say that it listens, for what started it."},
 };
 
-// Kept whole: it is looked at again long after, and from wherever we are then.
-Result<fs::path> absolute_file(const Args& args, std::string_view key) {
-  if (!args.has(key)) return fs::path();
-  if (args.value(key).empty()) {
-    return fail(ErrorKind::invalid, "--" + std::string(key) + " needs the name of a file");
-  }
-  std::error_code error;
-  fs::path file = fs::absolute(args.value(key), error);
-  if (error) return fail_errno(error.value(), args.value(key));
-  return file;
-}
-
 }  // namespace
 
 constinit const std::span<const Option> kServerRunOptions = kOptions;
+
+Result<fs::path> file_option(const Args& args, std::string_view key) {
+  if (!args.has(key)) return fs::path();
+  const std::string given = args.value(key);
+  if (given.empty()) {
+    return fail(ErrorKind::invalid, "--" + std::string(key) + " needs the name of a file");
+  }
+  std::error_code error;
+  fs::path file = fs::absolute(given, error);
+  if (error) return fail_errno(error.value(), given);
+  return file;
+}
 
 Result<int> server_run(Context& context) {
   const Args& args = context.args();
@@ -38,8 +38,8 @@ Result<int> server_run(Context& context) {
   if (args.has("listen")) options.listen = args.value("listen");
   options.insecure = args.has("insecure");
   options.advertise = args.value("advertise");
-  TRY_SET(options.tls.certificate, absolute_file(args, "tls-cert"));
-  TRY_SET(options.tls.key, absolute_file(args, "tls-key"));
+  TRY_SET(options.tls.certificate, file_option(args, "tls-cert"));
+  TRY_SET(options.tls.key, file_option(args, "tls-key"));
   options.warn = [&](const std::string& words) { context.warn(words); };
   options.ready_fd = ready_fd.value_or(-1);
   TRY(api::serve(options));
