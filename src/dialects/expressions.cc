@@ -77,6 +77,9 @@ Filled value_of(std::string_view inside, const Values& values) {
   if (head == "parent") {
     return fault(written(inside) + ": pipelines come with a later version");
   }
+  if (head == "inputs" || head == "outputs") {
+    return fault(written(inside) + ": says no name, as in ${{" + std::string(head) + ".NAME}}");
+  }
   const std::vector<std::string> heads = {"inputs", "outputs", "name"};
   const std::string near = nearest(head, heads);
   return fault(written(inside) + ": is not known here" +

@@ -162,6 +162,9 @@ class Interpreter {
     const auto known =
         word_of(*type, path + ".type", {"number", "integer", "boolean", "string"}, {});
     if (!known) return;
+    if (at(input, "path") != nullptr || at(input, "mode") != nullptr) {
+      return error(input, path + ": is a " + *known + ", which has no path or mode");
+    }
     const Node* value = at(input, "value");
     if (value == nullptr) value = at(input, "default");
     if (value == nullptr) {

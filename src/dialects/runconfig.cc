@@ -44,11 +44,7 @@ class Interpreter {
 
   void interpret(Runconfig& into, bool has_words) {
     spec_ = &into.spec;
-    spec_->target = text("target").value_or("local");
-    if (const Status good = check_name(spec_->target, "target"); !good) {
-      error("target", "target: " + good.error().message, good.error().hint);
-    }
-    later_word("target", {"amlcompute", "containerinstance"});
+    target();
     spec_->display_name = text("jobName").value_or("");
     spec_->time_limit_s = whole("maxRunDurationSeconds", 1, kSecondsMax).value_or(0);
     spec_->priority = priority();
@@ -56,6 +52,7 @@ class Interpreter {
     spec_->keep_outputs = flag("history.outputCollection").value_or(true);
     variables("environment.environmentVariables");
     variables("environmentVariables");
+    registered();
     framework();
     communicator();
     if (!has_words) command(into);
@@ -105,6 +102,16 @@ class Interpreter {
 
   // ---- keys ----
 
+  void target() {
+    spec_->target = text("target").value_or("local");
+    if (const Status good = check_name(spec_->target, "target"); !good) {
+      return error("target", good.error().message, good.error().hint);
+    }
+    const std::string word = lower(spec_->target);
+    if (word != "amlcompute" && word != "containerinstance") return;
+    error("target", "target: '" + spec_->target + "' comes with a later version");
+  }
+
   Priority priority() {
     const int64_t value = whole("priority", INT32_MIN, INT32_MAX).value_or(0);
     return value == 0 ? Priority::normal : value < 0 ? Priority::low : Priority::high;
@@ -121,6 +128,16 @@ class Interpreter {
         spec_->environment_variables[variable.key] = variable.text;
       }
     }
+  }
+
+  // A name without a word on what is in it means an environment kept elsewhere.
+  void registered() {
+    const bool named = text("environment.name").has_value();
+    const bool defined = at(sources_.whole, "environment.python") != nullptr ||
+                         at(sources_.whole, "environment.docker") != nullptr;
+    if (!named || defined) return;
+    error("environment.name", "environment.name: registered environments come with a later version",
+          "Until then leave it out, and the Python that is there is used.");
   }
 
   void framework() {
@@ -214,12 +231,6 @@ class Interpreter {
     if (!near.empty()) message += "; did you mean '" + near + "'?";
     error(path, std::move(message), hint);
     return {};
-  }
-
-  void later_word(std::string_view path, std::initializer_list<std::string_view> words) {
-    const auto word = text(path);
-    if (!word || std::find(words.begin(), words.end(), lower(*word)) == words.end()) return;
-    error(path, std::string(path) + ": '" + *word + "' comes with a later version");
   }
 
   void error(std::string_view path, std::string message, std::string hint = {}) {
