@@ -101,8 +101,11 @@ TEST_CASE("an attempt's token reads its own workspace and little else") {
       {get, "/api/v1/users", 403},
       {get, "/api/v1/tokens", 403},
       {post, "/api/v1/tokens", 403},
-      {post, "/api/v1/runs", 403},
-      {post, "/api/v1/runs/calm-finch-2/cancel", 403},
+      {post, "/api/v1/runs", 400},
+      {post, "/api/v1/runs/other-run-1/cancel", 403},
+      {post, "/api/v1/runs/other-run-1/records", 403},
+      {patch, "/api/v1/runs/other-run-1", 403},
+      {get, "/api/v1/workspaces/default/secrets", 403},
       {post, "/api/v1/server/stop", 403},
       {get, "/api/v1/server?token=1", 403},
   };

@@ -22,7 +22,7 @@ namespace trainyard {
 //   log/server.log          our own log, rotated
 //   cache/                  the command line's snapshot cache
 //   secrets.key             what secrets are sealed with, 0600
-//   python/HASH/            the Python package for runs on this machine
+//   node/.python/HASH/      the Python package for runs on this machine
 class Home {
  public:
   explicit Home(fs::path root) : root_(std::move(root)) {}
@@ -42,7 +42,6 @@ class Home {
   fs::path log() const { return root_ / "log" / "server.log"; }
   fs::path cache() const { return root_ / "cache"; }
   fs::path secrets_key() const { return root_ / "secrets.key"; }
-  fs::path python() const { return root_ / "python"; }
 
  private:
   fs::path root_;

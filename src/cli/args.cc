@@ -60,6 +60,9 @@ class Parser {
         TRY(take_long(word));
       } else if (is_option(word)) {
         TRY(take_short(word));
+      } else if (grammar_.rest == Rest::after_word) {
+        --at_;
+        take_rest();
       } else {
         TRY(take_word(word));
       }
@@ -97,7 +100,7 @@ class Parser {
     const auto left = words_.subspan(at_);
     at_ = words_.size();
     args_.has_rest_ = true;
-    auto& into = grammar_.rest == Rest::apart ? args_.rest_ : args_.words_;
+    auto& into = grammar_.rest == Rest::words ? args_.words_ : args_.rest_;
     into.insert(into.end(), left.begin(), left.end());
   }
 

@@ -32,8 +32,9 @@ struct Option {
 
 // What follows a lone "--".
 enum class Rest {
-  words,  // Plain words like those before it.
-  apart,  // A command of the user's, kept for itself.
+  words,       // Plain words like those before it.
+  apart,       // A command of the user's, kept for itself.
+  after_word,  // The same, and it may begin without "--", with the first plain word.
 };
 
 struct Grammar {
@@ -49,6 +50,8 @@ class Args {
   static Result<Args> parse(const Grammar& grammar, std::span<const std::string> words);
 
   bool has(std::string_view key) const;
+  // Whether the command has such an option at all.
+  bool knows(std::string_view key) const { return values_.contains(key); }
   std::string value(std::string_view key, std::string_view otherwise = {}) const;
   const std::vector<std::string>& values(std::string_view key) const;
   const std::vector<std::string>& words() const { return words_; }

@@ -87,6 +87,19 @@ TEST_CASE("-- ends the options") {
   CHECK(apart->words().empty());
 }
 
+TEST_CASE("a script's words are its own, from the script on") {
+  const auto script = [](const Words& words) { return parse(words, 0, Rest::after_word); };
+  const auto args = script({"-e", "x", "train.py", "-e", "y", "--async", "--", "z"});
+  REQUIRE(args);
+  CHECK(args->value("experiment-name") == "x");
+  CHECK_FALSE(args->has("async"));
+  CHECK(args->rest() == Words{"train.py", "-e", "y", "--async", "--", "z"});
+  CHECK(args->words().empty());
+  CHECK(script({"--async", "--", "train.py", "-v"})->rest() == Words{"train.py", "-v"});
+  CHECK(script({"--async"})->rest().empty());
+  CHECK_FALSE(script({"--unknown", "train.py"}));
+}
+
 TEST_CASE("what looks like an option but is none of ours is a value") {
   CHECK(parse({"--env-var", "-1"})->value("env-var") == "-1");
   const auto forgotten = parse({"-e", "--async"});

@@ -218,6 +218,25 @@ Status Api::revoke_token(std::string_view id) {
   return {};
 }
 
+Result<Json> Api::targets() { return all(api("/targets")); }
+
+Result<Json> Api::secrets(std::string_view workspace) {
+  return all(api("/workspaces/" + encode_url(workspace) + "/secrets"));
+}
+
+Result<Json> Api::set_secret(std::string_view workspace, std::string_view name,
+                             std::string_view value) {
+  return call(Method::put,
+              api("/workspaces/" + encode_url(workspace) + "/secrets/" + encode_url(name)),
+              {{"value", value}});
+}
+
+Status Api::delete_secret(std::string_view workspace, std::string_view name) {
+  TRY(call(Method::del,
+           api("/workspaces/" + encode_url(workspace) + "/secrets/" + encode_url(name))));
+  return {};
+}
+
 Result<Json> Api::workspaces() { return all(api("/workspaces")); }
 
 Result<Json> Api::workspace(std::string_view name) {
@@ -253,6 +272,9 @@ Result<Page> Api::runs(const RunQuery& query, int limit, std::string_view cursor
   add_query(target, "status", query.status);
   add_query(target, "target", query.target);
   add_query(target, "parent", query.parent);
+  add_query(target, "tag", query.tag);
+  add_query(target, "archived", query.archived);
+  add_query(target, "children", query.children ? "1" : "");
   add_query(target, "limit", std::to_string(limit));
   add_query(target, "cursor", cursor);
   TRY_SET(Json answer, call(Method::get, target));
@@ -267,6 +289,27 @@ Result<Page> Api::runs(const RunQuery& query, int limit, std::string_view cursor
 }
 
 Result<Json> Api::run(const RunId& id) { return call(Method::get, wire::run_url(id)); }
+
+Result<RunSpec> Api::spec(const RunId& id) {
+  TRY_SET(const Json json, call(Method::get, wire::run_url(id, "/spec")));
+  return wire::decode_run_spec(json);
+}
+
+Result<Json> Api::update(const RunId& id, const Json& changes) {
+  return call(Method::patch, wire::run_url(id), changes);
+}
+
+Result<Json> Api::metrics(const RunId& id) {
+  return call(Method::get, wire::run_url(id, "/metrics"));
+}
+
+Result<Json> Api::series(const RunId& id, std::string_view name, int64_t from, int limit) {
+  std::string target = wire::run_url(id, "/series");
+  add_query(target, "name", name);
+  add_query(target, "from", std::to_string(from));
+  add_query(target, "limit", std::to_string(limit));
+  return call(Method::get, target);
+}
 
 Result<Json> Api::cancel(const RunId& id) {
   return call(Method::post, wire::run_url(id, "/cancel"), Json::object());

@@ -30,6 +30,9 @@ struct RunQuery {
   std::string status;
   std::string target;
   std::string parent;
+  std::string tag;       // "key" or "key=value".
+  std::string archived;  // "no", "only" or "any"; empty: no.
+  bool children = false;
 };
 
 // Where a reader of a run's console stands, and what it asks for.
@@ -117,11 +120,22 @@ class Api {
   Result<Json> create_workspace(const Workspace& workspace);
   Status delete_workspace(std::string_view name);
   Result<Json> experiments(std::string_view workspace);
+  Result<Json> targets();
+
+  Result<Json> secrets(std::string_view workspace);
+  Result<Json> set_secret(std::string_view workspace, std::string_view name,
+                          std::string_view value);
+  Status delete_secret(std::string_view workspace, std::string_view name);
 
   // The run; not_found "snapshot …" when its tree must be uploaded first.
   Result<Json> submit(const RunId& id, const RunSpec& spec);
   Result<Page> runs(const RunQuery& query, int limit, std::string_view cursor);
   Result<Json> run(const RunId& id);
+  Result<RunSpec> spec(const RunId& id);
+  // {"tags", "properties", "displayName", "description", "archived"}; the run.
+  Result<Json> update(const RunId& id, const Json& changes);
+  Result<Json> metrics(const RunId& id);
+  Result<Json> series(const RunId& id, std::string_view name, int64_t from, int limit);
   Result<Json> cancel(const RunId& id);
   // The run once its version is above `version`, or after `wait_s`.
   Result<Json> wait(const RunId& id, int64_t version, int wait_s);

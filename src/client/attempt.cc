@@ -45,6 +45,26 @@ Result<uint64_t> AttemptApi::file(std::string_view path, uint64_t from, std::str
                     bytes);
 }
 
+Result<uint64_t> AttemptApi::records(int rank, uint64_t from, std::string& lines) {
+  return send_bytes(
+      wire::attempt_url(id_, "/records/" + std::to_string(rank) + "?from=" + std::to_string(from)),
+      lines);
+}
+
+Result<std::map<std::string, std::string>> AttemptApi::secrets() {
+  std::string none;
+  TRY_SET(const std::string answer,
+          send(http::Method::get, wire::attempt_url(id_, "/secrets"), none, {}, kTimeout));
+  TRY_SET(const wire::Json json, wire::parse(answer));
+  std::map<std::string, std::string> values;
+  const auto found = json.find("secrets");
+  if (found == json.end() || !found->is_object()) return values;
+  for (const auto& [name, value] : found->items()) {
+    TRY_SET(values[name], wire::string_member(*found, name));
+  }
+  return values;
+}
+
 Result<uint64_t> AttemptApi::send_bytes(std::string target, std::string& bytes) {
   TRY_SET(const std::string answer,
           send(http::Method::post, std::move(target), bytes, "application/octet-stream", kTimeout));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,10 @@ class AttemptApi {
   enum class Reset { no, yes };
   Result<uint64_t> file(std::string_view path, uint64_t from, std::string& bytes,
                         Reset reset = Reset::no);
+  // Whole lines of a rank's records from byte `from` on; returns and leaves `lines` alike.
+  Result<uint64_t> records(int rank, uint64_t from, std::string& lines);
+  // The values of the secrets that the run's spec names.
+  Result<std::map<std::string, std::string>> secrets();
 
  private:
   Result<std::string> send(http::Method method, std::string target, std::string& body,

@@ -144,6 +144,7 @@ Assignment AllRuns::assignment(const Claim& claim) const {
           .subscription_id = claim.run.subscription_id,
           .resource_group = claim.run.resource_group,
           .gpus = claim.gpus,
+          .gives_gpus = !parts_.engine.capacity().gpus.empty(),
           .outputs = claim.run.outputs,
           .spec = claim.run.spec};
 }

@@ -22,7 +22,8 @@ struct Assignment {
   std::string experiment_id;
   std::string subscription_id;
   std::string resource_group;
-  std::vector<int> gpus;  // Device numbers on this node, for this attempt alone.
+  std::vector<int> gpus;   // Device numbers on this node, for this attempt alone.
+  bool gives_gpus = false;  // The target gives out GPUs: those of others are hidden.
   std::string outputs;    // The tree of outputs/ that the attempt before left; empty: none.
   RunSpec spec;
 
@@ -42,6 +43,7 @@ struct Assignment {
     f("subscriptionId", self.subscription_id);
     f("resourceGroup", self.resource_group);
     f("gpus", self.gpus);
+    f("givesGpus", self.gives_gpus);
     f("outputs", self.outputs);
     f("spec", self.spec);
   }

@@ -13,12 +13,13 @@ constexpr size_t kReadSize = 256 << 10;
 
 }  // namespace
 
-ConsolePump::ConsolePump(runtime::Ranks& ranks, std::vector<std::unique_ptr<Spool>>& spools)
+ConsolePump::ConsolePump(runtime::Ranks& ranks, std::vector<std::unique_ptr<Spool>>& spools,
+                         const seal::Mask& mask)
     : spools_(spools) {
   for (size_t rank = 0; rank < spools.size(); ++rank) {
     runtime::Ranks::Outputs outputs = ranks.take_outputs(static_cast<int>(rank));
-    pipes_.push_back({std::move(outputs.out), rank, 'o'});
-    pipes_.push_back({std::move(outputs.err), rank, 'e'});
+    pipes_.push_back({std::move(outputs.out), rank, 'o', mask});
+    pipes_.push_back({std::move(outputs.err), rank, 'e', mask});
   }
 }
 
@@ -44,8 +45,15 @@ Status ConsolePump::read_rest() {
       // A process elsewhere may hold the pipe still; it is none of the run's.
       if (got == 0) break;
     }
+    TRY(flush(pipe));
   }
   return {};
+}
+
+Status ConsolePump::flush(Pipe& pipe) {
+  const std::string_view held = pipe.mask.flush();
+  if (held.empty() || dropping_) return {};
+  return spools_[pipe.rank]->append(pipe.stream, held);
 }
 
 Result<size_t> ConsolePump::read_once(Pipe& pipe) {
@@ -54,10 +62,12 @@ Result<size_t> ConsolePump::read_once(Pipe& pipe) {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
   if (got <= 0) {
     pipe.fd.reset();
+    TRY(flush(pipe));
     return 0;
   }
   const auto size = static_cast<size_t>(got);
-  if (!dropping_) TRY(spools_[pipe.rank]->append(pipe.stream, {buffer_.data(), size}));
+  const std::string_view shown = pipe.mask.feed({buffer_.data(), size});
+  if (!dropping_ && !shown.empty()) TRY(spools_[pipe.rank]->append(pipe.stream, shown));
   return size;
 }
 

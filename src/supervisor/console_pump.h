@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/ranks.h"
+#include "seal/masking.h"
 #include "supervisor/spool.h"
 
 namespace trainyard::supervisor {
@@ -15,7 +16,9 @@ namespace trainyard::supervisor {
 // thread.
 class ConsolePump {
  public:
-  ConsolePump(runtime::Ranks& ranks, std::vector<std::unique_ptr<Spool>>& spools);
+  // `mask` hides what nobody may read; a copy for each pipe.
+  ConsolePump(runtime::Ranks& ranks, std::vector<std::unique_ptr<Spool>>& spools,
+              const seal::Mask& mask = {});
 
   // Adds an entry to `polled` for each pipe that is open.
   void add_to(std::vector<pollfd>& polled) const;
@@ -32,7 +35,10 @@ class ConsolePump {
     Fd fd;
     size_t rank = 0;
     char stream = 'o';
+    seal::Mask mask;
   };
+  // What the mask has held back, when nothing follows.
+  Status flush(Pipe& pipe);
   // How much was read; 0 when there is nothing now.
   Result<size_t> read_once(Pipe& pipe);
 

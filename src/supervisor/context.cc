@@ -5,6 +5,12 @@
 #include "base/process.h"
 
 namespace trainyard::supervisor {
+namespace {
+
+constexpr milliseconds kPauseFirst{50};
+constexpr milliseconds kPauseMax{1000};
+
+}  // namespace
 
 void Context::note(const std::string& record) {
   const Status written = journal.append(record);
@@ -29,6 +35,16 @@ void Context::report(ReportKind kind, std::string detail) {
   plain.detail = std::move(detail);
   if (kind == ReportKind::running) plain.node = host_name();
   report(std::move(plain));
+}
+
+Status Context::try_until_answered(const std::function<Status()>& action) {
+  for (milliseconds pause = kPauseFirst;; pause = std::min(pause * 2, kPauseMax)) {
+    Status status = action();
+    if (status || status.error().kind != ErrorKind::unavailable) return status;
+    const News news = uplink.news();
+    if (news.fenced || news.cancel) return status;
+    clock.sleep_until(clock.steady() + pause, {});
+  }
 }
 
 void Context::stop(EndCause cause, std::string text) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "supervisor/layout.h"
 #include "supervisor/log_files.h"
 #include "supervisor/outcome.h"
+#include "supervisor/secrets.h"
 #include "supervisor/spool.h"
 #include "supervisor/system_log.h"
 #include "supervisor/uplink.h"
@@ -29,9 +31,10 @@ struct Context {
   Uplink& uplink;
   std::vector<std::unique_ptr<Spool>>& spools;
   runtime::Ranks* ranks = nullptr;  // None when another supervisor's attempt is ended.
-  int wake_fd = -1;                 // Readable when the uplink has news.
-  int signal_fd = -1;               // SIGTERM and the like, to us.
-  int64_t seq = 0;                  // Of the last report.
+  const Secrets* secrets = nullptr;
+  int wake_fd = -1;    // Readable when the uplink has news.
+  int signal_fd = -1;  // SIGTERM and the like, to us.
+  int64_t seq = 0;     // Of the last report.
   Facts facts;
 
   // Writes it down. A full disk stops the attempt.
@@ -43,6 +46,9 @@ struct Context {
   void stop(EndCause cause, std::string text);
   // The ranks will not be started.
   void fail_prepare(PrepareFailure failure);
+
+  // Again and again while the server is away, until we are not wanted any more.
+  Status try_until_answered(const std::function<Status()>& action);
 
   bool fenced() { return uplink.news().fenced; }
   // Where the server is, for a connection of one's own.

@@ -10,9 +10,6 @@
 namespace trainyard::supervisor {
 namespace {
 
-constexpr milliseconds kPauseFirst{50};
-constexpr milliseconds kPauseMax{1000};
-
 // Blobs from the folder the server shares with us where it holds them, else over the API.
 class CodeSource {
  public:
@@ -85,15 +82,7 @@ Status fetch_code(Context& context) {
     }
   }
   CodeSource source(context, folder.get());
-  milliseconds pause = kPauseFirst;
-  for (;;) {
-    Status status = try_fetch(context, snapshot, source);
-    if (status || status.error().kind != ErrorKind::unavailable) return status;
-    const News news = context.uplink.news();
-    if (news.fenced || news.cancel) return status;
-    context.clock.sleep_until(context.clock.steady() + pause, {});
-    pause = std::min(pause * 2, kPauseMax);
-  }
+  return context.try_until_answered([&] { return try_fetch(context, snapshot, source); });
 }
 
 }  // namespace trainyard::supervisor

@@ -33,6 +33,7 @@ Result<std::string> capture_and_send(Context& context) {
 }  // namespace
 
 void keep_outputs(Context& context) {
+  if (!context.assignment.spec.keep_outputs) return;
   milliseconds pause = kPauseFirst;
   for (int tries = 1;;) {
     const Result<std::string> tree = capture_and_send(context);

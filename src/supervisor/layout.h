@@ -12,6 +12,7 @@ namespace trainyard::supervisor {
 //   work/                 the writable copy of the code; the ranks' folder
 //   spool/console-R.log   rank R's console on its way to the server, and console-R.idx
 //   spool/system.txt      what we did, for people
+//   spool/records-R       what rank R's script told, on its way to the server
 //   tmp/                  blobs on their way
 class Layout {
  public:
@@ -25,6 +26,9 @@ class Layout {
   fs::path logs() const { return work() / "logs"; }
   fs::path spool() const { return root_ / "spool"; }
   fs::path system_log() const { return spool() / "system.txt"; }
+  fs::path records(int rank) const { return spool() / ("records-" + std::to_string(rank)); }
+  // Shared by all attempts on this node.
+  fs::path python() const { return root_.parent_path() / ".python"; }
   fs::path tmp() const { return root_ / "tmp"; }
 
  private:

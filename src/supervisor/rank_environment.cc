@@ -3,17 +3,17 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "gpu/gpus.h"
 #include "model/run.h"
 
 namespace trainyard::supervisor {
 namespace {
-
-using Variables = std::map<std::string, std::string>;
 
 // The attempt's token holds until its attempt is over; programs that look want a date to come.
 constexpr const char* kTokenExpiry = "4102444800";  // 2100-01-01, in Unix seconds.
@@ -62,6 +62,42 @@ std::string tensorflow_config(const RankPlace& place, int ranks) {
          "}, \"environment\": \"cloud\"}";
 }
 
+// Numbers count along the PCI bus, as NVML's do; CUDA's own order is another. A run that asked for
+// none sees none: another run may have them.
+void add_gpus(const Assignment& assignment, Variables& variables) {
+  if (!assignment.gives_gpus) return;
+  variables["CUDA_VISIBLE_DEVICES"] = gpu::join_indexes(assignment.gpus);
+  variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
+}
+
+// A name as part of a variable's: other characters become '_'.
+std::string variable_part(std::string_view name) {
+  std::string part(name);
+  for (char& c : part) {
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (!plain) c = '_';
+  }
+  return part;
+}
+
+void add_folders(const RunSpec& spec, const RankFolders& folders, Variables& variables) {
+  variables["TRAINYARD_WORK"] = folders.work;
+  variables["TRAINYARD_RECORDS"] = folders.records;
+  if (!folders.python.empty()) {
+    const std::string others = variables["PYTHONPATH"];
+    variables["PYTHONPATH"] = folders.python + (others.empty() ? "" : ":" + others);
+  }
+  for (const auto& [name, value] : spec.parameters) {
+    variables["AZUREML_PARAMETER_" + variable_part(name)] = value;
+  }
+  for (const auto& [name, path] : spec.outputs) {
+    const size_t length = path.ends_with('/') ? path.size() - 1 : path.size();
+    variables["AZURE_ML_OUTPUT_" + variable_part(name)] =
+        folders.work + "/" + path.substr(0, length);
+  }
+}
+
 void add_distribution(const RunSpec& spec, const RankPlace& place, Variables& variables) {
   const int ranks = rank_count(spec);
   const std::string rank = std::to_string(place.rank);
@@ -90,21 +126,82 @@ void add_distribution(const RunSpec& spec, const RankPlace& place, Variables& va
   if (spec.nodes > 1) variables["AZ_BATCH_MASTER_NODE"] = place.master_address + ":" + port;
 }
 
+bool is_name_character(char c, bool first) {
+  return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (!first && c >= '0' && c <= '9');
+}
+
+// The length of the variable's name at the beginning of `text`.
+size_t name_length(std::string_view text) {
+  size_t length = 0;
+  while (length < text.size() && is_name_character(text[length], length == 0)) ++length;
+  return length;
+}
+
+std::string expand(std::string_view text, const Variables& variables) {
+  std::string expanded;
+  for (size_t at = 0; at < text.size();) {
+    const bool braced = text.substr(at).starts_with("${");
+    const size_t begin = at + (braced ? 2 : 1);
+    const size_t length =
+        text[at] == '$' && begin <= text.size() ? name_length(text.substr(begin)) : 0;
+    const size_t end = begin + length + (braced ? 1 : 0);
+    const bool closed = !braced || (end <= text.size() && text[end - 1] == '}');
+    const auto found = length > 0 && closed
+                           ? variables.find(std::string(text.substr(begin, length)))
+                           : variables.end();
+    if (found == variables.end()) {
+      expanded += text[at++];
+      continue;
+    }
+    expanded += found->second;
+    at = end;
+  }
+  return expanded;
+}
+
+bool on_path(const std::string& program, const Variables& variables) {
+  const auto path = variables.find("PATH");
+  if (path == variables.end()) return false;
+  for (const std::string& folder : split(path->second, ':')) {
+    if (access(((folder.empty() ? "." : folder) + "/" + program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-std::map<std::string, std::string> rank_environment(const Assignment& assignment,
-                                                    const RankPlace& place) {
+Variables rank_environment(const Assignment& assignment, const RankPlace& place,
+                           const RankFolders& folders, const Variables& secrets) {
   const RunSpec& spec = assignment.spec;
   Variables variables = spec.submit_environment;
   for (const auto& [name, value] : spec.environment_variables) variables[name] = value;
+  for (const auto& [name, value] : secrets) variables[name] = value;
   if (!variables.contains("PATH")) {
     variables["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   }
   add_identity(assignment, variables);
+  add_gpus(assignment, variables);
+  add_folders(spec, folders, variables);
   add_mlflow(assignment, variables);
   const bool asked = !spec.distribution.empty() && spec.distribution != "none";
   if (asked || rank_count(spec) > 1) add_distribution(spec, place, variables);
   return variables;
+}
+
+std::vector<std::string> rank_command(const RunSpec& spec, const Variables& variables) {
+  switch (spec.form) {
+    case CommandForm::exec:
+      return spec.command;
+    case CommandForm::expand: {
+      std::vector<std::string> words;
+      for (const std::string& word : spec.command) words.push_back(expand(word, variables));
+      return words;
+    }
+    case CommandForm::shell:
+      return {on_path("bash", variables) ? "bash" : "sh", "-c", spec.command.front()};
+  }
+  return spec.command;
 }
 
 Result<uint16_t> free_port() {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/file.h"
 #include "wire/json.h"
 
 using namespace trainyard;
@@ -42,7 +43,7 @@ constexpr const char* kDistributed[] = {"OMPI_COMM_WORLD_RANK",
 }  // namespace
 
 TEST_CASE("a plain script sees who it is, what was declared and where the submitter was") {
-  const auto variables = rank_environment(assignment(), {});
+  const auto variables = rank_environment(assignment(), {}, {"/work", "/spool/records-0", "/sdk"});
   const std::map<std::string, std::string> expected = {
       {"PATH", "/bin"},
       {"HOME", "/home/me"},
@@ -51,6 +52,9 @@ TEST_CASE("a plain script sees who it is, what was declared and where the submit
       {"TRAINYARD_RUN_ID", "brisk-otter-x7k2m9qd"},
       {"TRAINYARD_ATTEMPT", "2"},
       {"TRAINYARD_RESTORED", "0"},
+      {"TRAINYARD_WORK", "/work"},
+      {"TRAINYARD_RECORDS", "/spool/records-0"},
+      {"PYTHONPATH", "/sdk"},
       {"TRAINYARD_SERVER", "http://127.0.0.1:8470"},
       {"TRAINYARD_TOKEN", "tya_secret"},
       {"AZUREML_RUN_ID", "brisk-otter-x7k2m9qd"},
@@ -145,3 +149,80 @@ TEST_CASE("a submitter without PATH gets one") {
 }
 
 TEST_CASE("a free port is one") { CHECK(free_port().value() > 1023); }
+
+TEST_CASE("our package comes before what a job puts on its own path") {
+  Assignment a = assignment();
+  a.spec.environment_variables["PYTHONPATH"] = "/mine:/theirs";
+  CHECK(rank_environment(a, {}, {.python = "/sdk"}).at("PYTHONPATH") == "/sdk:/mine:/theirs");
+  CHECK(rank_environment(a, {}).at("PYTHONPATH") == "/mine:/theirs");
+}
+
+TEST_CASE("where GPUs are given out a run sees its own and no others") {
+  Assignment a = assignment();
+  a.spec.environment_variables["CUDA_VISIBLE_DEVICES"] = "0,1,2,3";
+  CHECK(rank_environment(a, {}).at("CUDA_VISIBLE_DEVICES") == "0,1,2,3");
+  a.gives_gpus = true;
+  CHECK(rank_environment(a, {}).at("CUDA_VISIBLE_DEVICES").empty());
+  a.gpus = {1, 3};
+  CHECK(rank_environment(a, {}).at("CUDA_VISIBLE_DEVICES") == "1,3");
+  CHECK(rank_environment(a, {}).at("CUDA_DEVICE_ORDER") == "PCI_BUS_ID");
+}
+
+TEST_CASE("parameters, named outputs and secrets are variables") {
+  Assignment a = assignment();
+  a.spec.parameters = {{"learning-rate", "0.1"}};
+  a.spec.outputs = {{"model", "outputs/model/"}, {"score.txt", "outputs/score.txt"}};
+  const auto variables =
+      rank_environment(a, {}, {.work = "/work"}, {{"API_KEY", "s3cret"}, {"COLOR", "red"}});
+  CHECK(variables.at("AZUREML_PARAMETER_learning_rate") == "0.1");
+  CHECK(variables.at("AZURE_ML_OUTPUT_model") == "/work/outputs/model");
+  CHECK(variables.at("AZURE_ML_OUTPUT_score_txt") == "/work/outputs/score.txt");
+  CHECK(variables.at("API_KEY") == "s3cret");
+  CHECK(variables.at("COLOR") == "red");
+}
+
+TEST_CASE("variables in arguments are filled in where the spec asks for it") {
+  RunSpec spec;
+  const Variables variables = {{"A", "1"}, {"LONG_2", "two words"}, {"EMPTY", ""}};
+  struct Row {
+    const char* word;
+    const char* expanded;
+  };
+  const Row rows[] = {
+      {"$A", "1"},
+      {"${A}", "1"},
+      {"x$A/y${LONG_2}z", "x1/ytwo wordsz"},
+      {"$AB", "$AB"},
+      {"$NOPE", "$NOPE"},
+      {"${NOPE}", "${NOPE}"},
+      {"$", "$"},
+      {"a$", "a$"},
+      {"${A", "${A"},
+      {"$$A", "$1"},
+      {"$1", "$1"},
+      {"${}", "${}"},
+      {"[$EMPTY]", "[]"},
+      {"$A$A", "11"},
+      {"${A}}", "1}"},
+      {"no words", "no words"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.word);
+    spec.command = {row.word};
+    spec.form = CommandForm::expand;
+    CHECK(rank_command(spec, variables) == std::vector<std::string>{row.expanded});
+    spec.form = CommandForm::exec;
+    CHECK(rank_command(spec, variables) == std::vector<std::string>{row.word});
+  }
+}
+
+TEST_CASE("a text for the shell goes to bash, or to sh where there is no bash") {
+  TempDir dir;
+  RunSpec spec;
+  spec.form = CommandForm::shell;
+  spec.command = {"echo $A"};
+  const Variables bare = {{"PATH", dir.path().string()}};
+  CHECK(rank_command(spec, bare) == std::vector<std::string>{"sh", "-c", "echo $A"});
+  REQUIRE(write_file(dir.path() / "bash", "#!/bin/sh\n", 0755, Durable::no));
+  CHECK(rank_command(spec, bare) == std::vector<std::string>{"bash", "-c", "echo $A"});
+}

@@ -11,9 +11,12 @@
 #include "base/id.h"
 #include "base/process.h"
 #include "model/run.h"
+#include "sdk/sdk.h"
+#include "seal/box.h"
 #include "supervisor/alive_lock.h"
 #include "supervisor/context.h"
 #include "supervisor/rank_environment.h"
+#include "supervisor/secrets.h"
 #include "supervisor/steps.h"
 #include "wire/json.h"
 
@@ -26,9 +29,8 @@ struct Step {
 };
 // What makes the ranks run.
 constexpr Step kPrepare[] = {
-    {"code", fetch_code},
-    {"folders", make_folders},
-    {"ranks", launch_ranks},
+    {"secrets", check_secrets}, {"code", fetch_code},    {"folders", make_folders},
+    {"files", restore_files},   {"ranks", launch_ranks},
 };
 
 runtime::Isolation wanted_isolation() {
@@ -39,7 +41,8 @@ runtime::Isolation wanted_isolation() {
   return runtime::Isolation::automatic;
 }
 
-Result<runtime::RanksOptions> plan_ranks(const Assignment& assignment, const Layout& layout) {
+Result<runtime::RanksOptions> plan_ranks(const Assignment& assignment, const Layout& layout,
+                                         const Variables& secrets) {
   runtime::RanksOptions options{
       .folder = layout.work(), .mark = new_secret("mark_"), .isolation = wanted_isolation()};
   const int ranks = assignment.spec.processes_per_node;
@@ -48,9 +51,14 @@ Result<runtime::RanksOptions> plan_ranks(const Assignment& assignment, const Lay
   for (int tries = 0; tries == 0 || (port + ranks >= 65535 && tries < 100); ++tries) {
     TRY_SET(port, free_port());
   }
+  // Without it a script that does not use it runs as well.
+  const fs::path python = sdk::install(layout.python()).value_or(fs::path());
   for (int rank = 0; rank < ranks; ++rank) {
     const RankPlace place{.rank = rank, .local_rank = rank, .master_port = port};
-    options.ranks.push_back({assignment.spec.command, rank_environment(assignment, place)});
+    Variables variables = rank_environment(
+        assignment, place, {layout.work(), layout.records(rank), python.string()}, secrets);
+    std::vector<std::string> command = rank_command(assignment.spec, variables);
+    options.ranks.push_back({std::move(command), std::move(variables)});
   }
   return options;
 }
@@ -142,10 +150,13 @@ Result<int> carry(const Layout& layout) {
 
   // Forked first, while there is one thread; it makes its namespace while we read on.
   std::unique_ptr<runtime::Ranks> ranks;
+  Secrets secrets;
   if (!history.begun) {
-    TRY_SET(const runtime::RanksOptions options, plan_ranks(assignment, layout));
+    secrets = fetch_secrets(assignment);
+    TRY_SET(const runtime::RanksOptions options, plan_ranks(assignment, layout, secrets.values));
     TRY_SET(ranks, runtime::Ranks::prepare(options));
     TRY(opened.journal.append(begin_record(getpid(), ranks->leftovers())));
+    if (!secrets.values.empty()) seal::hide_from_core_dumps();
   }
   lock->describe(ranks ? ranks->leftovers().mark : history.leftovers.mark);
   MonotoneClock clock;
@@ -159,13 +170,19 @@ Result<int> carry(const Layout& layout) {
     borrowed.push_back(spool.get());
     spools.push_back(std::move(spool));
   }
+  std::vector<fs::path> told;
+  for (int rank = 0; rank < assignment.spec.processes_per_node; ++rank) {
+    told.push_back(layout.records(rank));
+  }
+  Records records(std::move(told), log);
   const Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Uplink uplink(
       clock,
       {server_address(assignment), assignment.token, assignment.id(), history.begun, layout.root()},
-      borrowed, files, log, [&wake] { eventfd_write(wake.get(), 1); });
+      borrowed, files, records, log, [&wake] { eventfd_write(wake.get(), 1); });
   Context context{clock, assignment, layout, opened.journal, log, files, uplink, spools};
   context.ranks = ranks.get();
+  context.secrets = &secrets;
   context.wake_fd = wake.get();
   context.signal_fd = signals.get();
   context.seq = history.seq;

@@ -36,6 +36,7 @@ class FakeServer {
     std::map<int, std::string> console;  // Per rank.
     std::map<int, std::string> streams;  // Per rank, an 'o' or 'e' for each byte.
     std::map<std::string, File> files;
+    std::map<int, std::string> records;  // Per rank.
     int requests = 0;
     int report_requests = 0;
     int console_requests = 0;
@@ -51,6 +52,9 @@ class FakeServer {
   std::atomic<int> refuse_reports{0};  // An HTTP status; 0: none.
   std::atomic<int> refuse_console{0};
   std::atomic<int> refuse_blobs{0};
+  std::atomic<int> refuse_secrets{0};
+  std::map<std::string, std::string> secrets;  // Set before start().
+  std::map<std::string, std::string> logs;     // Of an attempt before; set before start().
 
   void start() {
     http::ServerOptions options;
@@ -118,6 +122,7 @@ class FakeServer {
   http::Response take_reports(const http::Request& request);
   http::Response take_console(const http::Request& request);
   http::Response take_file(const http::Request& request);
+  http::Response take_records(const http::Request& request);
 
   MonotoneClock clock_;
   NullLog log_;
@@ -141,6 +146,29 @@ inline void FakeServer::add_routes() {
   on(http::Method::post, attempt + "/console/{rank}",
      [this](const Request& r) { return take_console(r); });
   on(http::Method::post, attempt + "/files", [this](const Request& r) { return take_file(r); });
+  on(http::Method::post, attempt + "/records/{rank}",
+     [this](const Request& r) { return take_records(r); });
+  on(http::Method::get, attempt + "/secrets", [this](const Request&) {
+    if (refuse_secrets != 0) return refusal(refuse_secrets);
+    wire::Json values = wire::Json::object();
+    for (const auto& [name, value] : secrets) values[name] = value;
+    return http::Response::json(wire::dump({{"secrets", values}}));
+  });
+  on(http::Method::get, "/api/v1/runs/{id}/files", [this](const Request&) {
+    wire::Json items = wire::Json::array();
+    for (const auto& [path, bytes] : logs) {
+      items.push_back({{"path", path}, {"kind", "log"}, {"size", bytes.size()}});
+    }
+    return http::Response::json(wire::dump({{"items", items}, {"next", nullptr}}));
+  });
+  on(http::Method::get, "/api/v1/runs/{id}/files/{path...}", [this](const Request& request) {
+    const std::string& bytes = logs.at(std::string(request.param("path")));
+    const auto from = std::stoull(std::string(request.query_or("from", "0")));
+    http::Response response = http::Response::text(bytes.substr(from));
+    response.headers["x-next"] = std::to_string(bytes.size());
+    response.headers["x-final"] = "0";
+    return response;
+  });
   on(http::Method::post, "/api/v1/blobs/missing", [this](const Request& request) {
     if (refuse_blobs != 0) return refusal(refuse_blobs);
     wire::Json missing = wire::Json::array();
@@ -216,6 +244,19 @@ inline http::Response FakeServer::take_file(const http::Request& request) {
     file.bytes.append(request.body);
   }
   return size_answer(file.bytes.size());
+}
+
+// As the server does: whole lines, by their offset, each once.
+inline http::Response FakeServer::take_records(const http::Request& request) {
+  std::lock_guard lock(mutex_);
+  ++seen_.requests;
+  std::string& records = seen_.records[std::stoi(std::string(request.param("rank")))];
+  const uint64_t from = std::stoull(std::string(request.query_or("from", "0")));
+  if (from <= records.size() && from + request.body.size() > records.size()) {
+    const std::string_view fresh = std::string_view(request.body).substr(records.size() - from);
+    records.append(fresh.substr(0, fresh.rfind('\n') + 1));
+  }
+  return size_answer(records.size());
 }
 
 // An attempt's folder, and supervisors in it as processes of their own: this test program again,

@@ -27,11 +27,12 @@ bool goes_at_once(ReportKind kind) {
 }  // namespace
 
 Uplink::Uplink(Clock& clock, Options options, std::vector<Spool*> spools, LogFiles& files,
-               SystemLog& log, std::function<void()> on_news)
+               Records& records, SystemLog& log, std::function<void()> on_news)
     : clock_(clock),
       options_(std::move(options)),
       spools_(std::move(spools)),
       files_(files),
+      records_(records),
       log_(log),
       on_news_(std::move(on_news)),
       client_(options_.address, options_.token),
@@ -126,7 +127,7 @@ bool Uplink::next_round(std::stop_token stop, Round& round) {
     const uint64_t console = console_pending();
     state_.console_dirty = false;
     const bool hurry = round.reports || round.scan || round.draining || files_.pending() ||
-                       console >= kConsoleHurry;
+                       records_.pending() || console >= kConsoleHurry;
     if (now >= pause_until_ && (hurry || (console > 0 && now >= console_at_))) return true;
     SteadyTime wake = std::min({state_.reports_due, heartbeat_at_, scan_at_});
     if (console > 0) wake = std::min(wake, console_at_);
@@ -146,6 +147,7 @@ Status Uplink::work(const Round& round) {
   TRY(send_consoles());
   if (round.scan) {
     files_.scan();
+    records_.scan();
     scan_at_ = clock_.steady() + kScanEvery;
     scanned_last_ = round.draining;
   }
@@ -229,6 +231,9 @@ Status Uplink::send_files() {
   for (int i = 0; i < kFilePiecesPerRound && files_.pending(); ++i) {
     TRY(files_.send_next(server_, buffer_));
   }
+  for (int i = 0; i < kFilePiecesPerRound && records_.pending(); ++i) {
+    TRY(records_.send_next(server_, buffer_));
+  }
   return {};
 }
 
@@ -241,7 +246,8 @@ void Uplink::settle(const Round& round, const Status& status) {
   pause_ = milliseconds(0);
   pause_until_ = SteadyTime{};
   refusals_ = 0;
-  if (round.draining && scanned_last_ && !files_.pending() && console_pending() == 0) {
+  if (round.draining && scanned_last_ && !files_.pending() && !records_.pending() &&
+      console_pending() == 0) {
     std::lock_guard lock(mutex_);
     state_.drained = true;
     changed_.notify_all();

@@ -13,6 +13,7 @@
 #include "http/client.h"
 #include "model/report.h"
 #include "supervisor/log_files.h"
+#include "supervisor/records.h"
 #include "supervisor/spool.h"
 #include "supervisor/system_log.h"
 
@@ -27,9 +28,9 @@ struct News {
 };
 
 // Everything that goes to the server, on one thread with one connection: reports in order, consoles
-// as soon as there is anything, files of logs/ about every second, a heartbeat when nothing else is
-// said. A server that does not answer is asked again, for ever; nothing is dropped meanwhile, it
-// lies in the spool and the journal. Made and used by one thread.
+// as soon as there is anything, records and files of logs/ about every second, a heartbeat when
+// nothing else is said. A server that does not answer is asked again, for ever; nothing is dropped
+// meanwhile, it lies in the spool and the journal. Made and used by one thread.
 class Uplink {
  public:
   struct Options {
@@ -40,8 +41,8 @@ class Uplink {
     fs::path folder;  // Of the attempt: once it is gone, so is everybody who would want to know.
   };
   // `on_news` is called on the uplink's thread when news() has changed.
-  Uplink(Clock& clock, Options options, std::vector<Spool*> spools, LogFiles& files, SystemLog& log,
-         std::function<void()> on_news);
+  Uplink(Clock& clock, Options options, std::vector<Spool*> spools, LogFiles& files,
+         Records& records, SystemLog& log, std::function<void()> on_news);
   ~Uplink();
 
   void start();
@@ -101,6 +102,7 @@ class Uplink {
   const Options options_;
   const std::vector<Spool*> spools_;
   LogFiles& files_;
+  Records& records_;
   SystemLog& log_;
   const std::function<void()> on_news_;
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "gpu/gpus.h"
 #include "supervisor/console_pump.h"
 #include "supervisor/orders_watch.h"
 #include "supervisor/steps.h"
@@ -23,7 +24,12 @@ constexpr milliseconds kOrdersAfter{500};  // Shorter runs hear of a cancel by t
 // own signals.
 class RankWatch {
  public:
-  explicit RankWatch(Context& context) : context_(context), pump_(*context.ranks, context.spools) {}
+  explicit RankWatch(Context& context)
+      : context_(context),
+        pump_(*context.ranks, context.spools,
+              context.secrets != nullptr ? context.secrets->mask() : seal::Mask()) {
+    if (!context.assignment.gpus.empty()) gpus_.emplace(gpu::Gpus::open());
+  }
 
   void run() {
     while (!dead_) {
@@ -68,6 +74,7 @@ class RankWatch {
   std::optional<SteadyTime> sample_at_;
   std::optional<runtime::Usage> usage_;
   std::optional<OrdersWatch> orders_;
+  std::optional<gpu::Gpus> gpus_;  // Where the attempt has any.
 };
 
 constexpr size_t kEvents = 0, kSignals = 1, kNews = 2, kPipes = 3;
@@ -191,6 +198,11 @@ void RankWatch::look_at_time() {
     sample.cpu_seconds = usage_->cpu_seconds;
     sample.memory_bytes = usage_->memory_bytes;
     sample.memory_peak_bytes = usage_->memory_peak_bytes;
+    if (gpus_) {
+      for (const gpu::Usage& gpu : gpus_->usage(context_.assignment.gpus)) {
+        sample.gpus.push_back({gpu.index, gpu.utilization, gpu.memory_used_bytes, gpu.power_watts});
+      }
+    }
     context_.report(std::move(sample));
     sample_at_ = now + kSampleEvery;
   }

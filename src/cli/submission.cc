@@ -1,0 +1,259 @@
+#include "cli/submission.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "cli/console.h"
+#include "cli/exit.h"
+#include "cli/follow.h"
+#include "cli/progress.h"
+#include "cli/run_view.h"
+#include "client/blobs.h"
+#include "snapshot/capture.h"
+
+extern char** environ;
+
+namespace trainyard::cli {
+namespace {
+
+constexpr int kTries = 5;  // Of a submission whose server goes away; its id makes them one.
+
+bool goes_along(std::string_view name) {
+  return name == "PATH" || name == "HOME" || name == "USER" || name == "LANG" ||
+         name == "VIRTUAL_ENV" || name.starts_with("CONDA_");
+}
+
+// A whole machine's or account's files are seldom meant to be code.
+Status check_folder(const Context& context, const fs::path& folder) {
+  if (context.args().has("yes")) return {};
+  const char* home = std::getenv("HOME");
+  std::error_code ignored;
+  const bool is_home = home != nullptr && *home != '\0' && fs::equivalent(folder, home, ignored);
+  if (!is_home && !fs::equivalent(folder, "/", ignored)) return {};
+  return fail(ErrorKind::invalid,
+              "the current folder is " + std::string(is_home ? "your home directory" : "/") +
+                  ": all of it would become the run's code",
+              "Go to the folder of your script, or say that you mean it with --yes.");
+}
+
+// Fails before the submission where -t could not be written after it.
+Status check_metadata_file(const Args& args) {
+  if (!args.has("output-metadata-file")) return {};
+  const fs::path file = args.value("output-metadata-file");
+  std::error_code ignored;
+  const fs::path place = fs::exists(file, ignored) ? file
+                         : file.has_parent_path()  ? file.parent_path()
+                                                   : ".";
+  if (fs::is_directory(file, ignored)) return fail(ErrorKind::invalid, "-t: it is a folder");
+  if (access(place.c_str(), W_OK) != 0) return fail_errno(errno, "-t " + file.string());
+  return {};
+}
+
+// A machine without GPUs is no reason to refuse; one with GPUs that nobody asked for is worth a
+// word.
+Status check_gpus(Context& context, client::Api& api, RunSpec& spec) {
+  if (spec.target != "local") return {};
+  TRY_SET(const Json targets, api.targets());
+  int64_t gpus = 0;
+  for (const Json& target : targets) {
+    if (cell_of(target, "name") == spec.target) {
+      TRY_SET(gpus, wire::int_member(target, "gpus"));
+    }
+  }
+  if (spec.resources.gpus > 0 && gpus == 0) {
+    context.warn("this machine has no GPU to give out: the run goes on without");
+    spec.resources.gpus = 0;
+  } else if (spec.resources.gpus == 0 && gpus > 0) {
+    context.detail("this machine has " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
+                   "; the run sees none: ask with --gpus 1");
+  }
+  return {};
+}
+
+// Whether a run of ours may exist: what Ctrl-C has to say depends on it.
+enum class Stage { uploading, submitting };
+
+struct Sent {
+  Json run;
+  client::Uploaded uploaded;
+};
+
+Result<client::Uploaded> upload(Context& context, client::Api& api, const fs::path& folder,
+                                const snapshot::Captured& captured) {
+  Progress progress(context.clock(), "upload", context.shows_progress());
+  return client::upload_missing(api.http(), folder, captured,
+                                [&](const client::Transfer& transfer) {
+                                  progress.update(transfer.bytes_done, transfer.bytes_total);
+                                });
+}
+
+// Asks first and uploads only when the server does not know the code: most often it does.
+Result<Sent> send(Context& context, const RunId& id, const RunSpec& spec, const fs::path& folder,
+                  const snapshot::Captured& captured, std::atomic<Stage>& stage) {
+  Sent sent;
+  for (int attempt = 1;; ++attempt) {
+    TRY_SET(client::Api * api, attempt == 1 ? context.api() : context.reconnect());
+    auto run = api->submit(id, spec);
+    if (!run && run.error().kind == ErrorKind::not_found &&
+        run.error().message.starts_with("snapshot")) {
+      stage = Stage::uploading;
+      const auto uploaded = upload(context, *api, folder, captured);
+      stage = Stage::submitting;
+      if (uploaded) {
+        sent.uploaded.files += uploaded->files;
+        sent.uploaded.bytes += uploaded->bytes;
+        run = api->submit(id, spec);
+      } else {
+        run = std::unexpected(uploaded.error());
+      }
+    }
+    if (run) {
+      sent.run = *std::move(run);
+      return sent;
+    }
+    if (run.error().kind != ErrorKind::unavailable || attempt == kTries) {
+      return std::unexpected(run.error());
+    }
+  }
+}
+
+Result<snapshot::Captured> take_snapshot(Context& context, const Submission& submission) {
+  TRY_SET(const Place place, context.place());
+  snapshot::CaptureOptions options;
+  options.excluded = {place.home.root()};
+  options.cache = place.home.cache();
+  if (place.remote()) TRY(make_dirs(options.cache, 0700));
+  Progress progress(context.clock(), "read", context.shows_progress());
+  options.progress = [&](uint64_t, uint64_t bytes) { progress.update(bytes, 0); };
+  TRY_SET(snapshot::Captured captured, snapshot::capture(*submission.code, options));
+  for (const std::string& warning : captured.warnings) context.warn(warning);
+  return captured;
+}
+
+void say_submitted(const Context& context, const RunId& id, const RunSpec& spec,
+                   const snapshot::Captured* captured, const client::Uploaded& uploaded) {
+  context.say("run " + id.value + " · experiment " + spec.experiment + " · target " + spec.target);
+  if (captured == nullptr) return;
+  const size_t files = captured->tree.files();
+  const std::string sent = uploaded.files == 0 ? "nothing new"
+                                               : std::to_string(uploaded.files) + " new, " +
+                                                     format_size(uploaded.bytes) + " sent";
+  context.say("snapshot " + std::to_string(files) + (files == 1 ? " file, " : " files, ") +
+              format_size(captured->tree.bytes()) + " (" + sent + ")");
+}
+
+// The server's refusal, with the line of the user's file that asked for it.
+Error placed(Error error, const std::map<std::string, std::string>& places) {
+  const auto target = places.find("target");
+  if (target != places.end() && error.message.starts_with("target '")) {
+    return std::move(error).within(target->second);
+  }
+  return error;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> submit_environment() {
+  std::map<std::string, std::string> found;
+  for (char** pair = environ; *pair != nullptr; ++pair) {
+    const std::string_view text = *pair;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || !goes_along(text.substr(0, equals))) continue;
+    found.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return found;
+}
+
+Result<std::string> experiment_for(const Context& context, const fs::path& folder) {
+  std::string name = context.args().value("experiment-name");
+  if (!name.empty()) return name;
+  TRY_SET(const Project project, find_project(folder));
+  name = project.experiment;
+  if (name.empty()) name = to_utf8(folder.filename().string());
+  return name.empty() ? "default" : name;
+}
+
+std::string find_python() {
+  const char* path = std::getenv("PATH");
+  for (const std::string& folder : split(path != nullptr ? path : "", ':')) {
+    if (!folder.empty() && access((folder + "/python").c_str(), X_OK) == 0) return "python";
+  }
+  return "python3";
+}
+
+Status download_outputs(Context& context, const RunId& id, const fs::path& folder) {
+  TRY_SET(client::Api * api, context.api());
+  const fs::path into = folder / "outputs";
+  TRY_SET(const snapshot::Tree tree, api->outputs(id));
+  TRY(make_dirs(into));
+  Progress progress(context.clock(), "download", context.shows_progress());
+  TRY(client::download_tree(api->http(), tree, into, [&](const client::Transfer& transfer) {
+    progress.update(transfer.bytes_done, transfer.bytes_total);
+  }));
+  context.say("outputs " + std::to_string(tree.files()) +
+              (tree.files() == 1 ? " file, " : " files, ") + format_size(tree.bytes()) + " in " +
+              into.string());
+  return {};
+}
+
+Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then then) {
+  const Args& args = context.args();
+  RunSpec& spec = submission.spec;
+  const RunId id = submission.id;
+  TRY(check_spec(spec));
+  if (submission.code) TRY(check_folder(context, *submission.code));
+  TRY(check_metadata_file(args));
+  TRY_SET(client::Api * api, context.api());
+  if (spec.resources.gpus > 0 || args.has("verbose")) TRY(check_gpus(context, *api, spec));
+  snapshot::Captured captured;
+  if (submission.code) {
+    TRY_SET(captured, take_snapshot(context, submission));
+    spec.snapshot = captured.id.hex();
+  }
+
+  // From here on the run may exist: Ctrl-C must say its name.
+  std::atomic<Stage> stage = Stage::submitting;
+  Interrupts interrupts(
+      [&] {
+        if (stage == Stage::submitting) return say_interrupted(context, id);
+        context.insist("\nInterrupted; nothing was submitted.");
+        _exit(kExitInterrupted);
+      },
+      [&] { context.interrupt(); });
+  const auto sent = send(context, id, spec, submission.code.value_or(fs::path()), captured, stage);
+  if (!sent && interrupts.wish() != Wish::none) {
+    return fail(ErrorKind::cancelled, "run " + id.value + ": interrupted while it was submitted",
+                "Whether it was accepted is told by: trainyard run show " + id.value);
+  }
+  if (!sent) return std::unexpected(placed(sent.error(), submission.places));
+  say_submitted(context, id, spec, submission.code ? &captured : nullptr, sent->uploaded);
+  SubmitOutcome outcome{sent->run, kExitOk};
+  if (then == Then::nothing) return outcome;
+  if (then == Then::print_id) {
+    if (context.format_given()) {
+      TRY(context.print(sent->run, run_details_view(context)));
+      return outcome;
+    }
+    if (args.has("output-metadata-file")) TRY(context.write_metadata(sent->run));
+    TRY(write_output(STDOUT_FILENO, id.value + "\n"));
+    return outcome;
+  }
+  if (args.has("output-metadata-file")) TRY(context.write_metadata(sent->run));
+  FollowOptions options;
+  options.ranks = rank_count(spec);
+  options.version = sent->run.value("version", int64_t{0});
+  TRY_SET(const Followed followed, follow_run(context, id, options, interrupts));
+  if (followed.outcome == Outcome::ended && args.knows("download") && args.has("download")) {
+    // What came of the run is its own; a failure to fetch it is ours and said.
+    TRY_WITHIN("run " + id.value + " is over",
+               download_outputs(context, id, args.value("download")));
+  }
+  TRY_SET(outcome.code, finish_followed(context, id, followed));
+  return outcome;
+}
+
+}  // namespace trainyard::cli

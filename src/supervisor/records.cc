@@ -1,0 +1,65 @@
+#include "supervisor/records.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace trainyard::supervisor {
+namespace {
+
+constexpr uint64_t kPieceSize = 4 << 20;  // A line that is longer is none of ours.
+
+}  // namespace
+
+Records::Records(std::vector<fs::path> files, SystemLog& log) : log_(log) {
+  for (fs::path& file : files) streams_.push_back({.file = std::move(file)});
+}
+
+void Records::scan() {
+  for (Stream& stream : streams_) {
+    struct stat status{};
+    if (lstat(stream.file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    stream.size = static_cast<uint64_t>(status.st_size);
+  }
+}
+
+bool Records::pending() const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const Stream& stream) { return stream.waits(); });
+}
+
+Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
+  const auto found = std::find_if(streams_.begin(), streams_.end(),
+                                  [](const Stream& stream) { return stream.waits(); });
+  if (found == streams_.end()) return {};
+  Stream& stream = *found;
+  const auto give_up = [&](const std::string& why) -> Status {
+    stream.given_up = true;
+    log_.line("records: " + why + "; what follows is not kept");
+    return {};
+  };
+  const Result<Fd> fd = open_file(stream.file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!fd) return give_up(fd.error().message);
+  const uint64_t size = std::min(kPieceSize, stream.size - stream.sent);
+  TRY_SET(buffer, read_at(fd->get(), stream.sent, size, "read records"));
+  const size_t end = buffer.rfind('\n');
+  if (end == std::string::npos) {
+    if (buffer.size() >= kPieceSize) return give_up("a line is longer than 4 MB");
+    stream.stuck = stream.size;
+    return {};
+  }
+  buffer.resize(end + 1);
+  const auto rank = static_cast<int>(found - streams_.begin());
+  const uint64_t expected = stream.sent + buffer.size();
+  const Result<uint64_t> taken = server.records(rank, stream.sent, buffer);
+  if (!taken && taken.error().kind == ErrorKind::invalid) return give_up(taken.error().message);
+  if (!taken) return std::unexpected(taken.error());
+  if (*taken > stream.size || (*taken < expected && *taken <= stream.sent)) {
+    return give_up("the server has " + std::to_string(*taken) + " bytes of them");
+  }
+  stream.sent = *taken;
+  return {};
+}
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "client/attempt.h"
+#include "supervisor/system_log.h"
+
+namespace trainyard::supervisor {
+
+// What the ranks' scripts told (wire/records.h), each rank in a file of its own that its processes
+// append to. Looked at from time to time; whole lines that are new are sent, by their offset, so
+// that the server counts none twice. Used by one thread, the uplink's.
+class Records {
+ public:
+  Records(std::vector<fs::path> files, SystemLog& log);
+
+  // Stats all files.
+  void scan();
+  bool pending() const;
+  // Sends one piece of one file. `buffer` is memory to use.
+  Status send_next(client::AttemptApi& server, std::string& buffer);
+
+ private:
+  struct Stream {
+    fs::path file;
+    uint64_t size = 0;
+    uint64_t sent = 0;   // Bytes the server has taken.
+    uint64_t stuck = 0;  // Up to here there is no whole line behind `sent`.
+    bool given_up = false;
+    bool waits() const { return !given_up && size > sent && size > stuck; }
+  };
+
+  std::vector<Stream> streams_;
+  SystemLog& log_;
+};
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,59 @@
+#include "supervisor/secrets.h"
+
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "client/attempt.h"
+#include "supervisor/context.h"
+#include "supervisor/steps.h"
+
+namespace trainyard::supervisor {
+namespace {
+
+constexpr seconds kPatience{300};
+constexpr milliseconds kPauseFirst{50};
+constexpr milliseconds kPauseMax{1000};
+
+// Inherited by the ranks: a core holds their variables.
+void leave_no_core() {
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+}
+
+}  // namespace
+
+seal::Mask Secrets::mask() const {
+  std::vector<std::string> hidden;
+  for (const auto& [name, value] : values) hidden.push_back(value);
+  return seal::Mask(hidden);
+}
+
+Secrets fetch_secrets(const Assignment& assignment) {
+  Secrets secrets;
+  if (assignment.spec.secrets.empty()) return secrets;
+  leave_no_core();
+  http::Client client(server_address(assignment), assignment.token);
+  client::AttemptApi server(client, assignment.id());
+  MonotoneClock clock;
+  const SteadyTime until = clock.steady() + kPatience;
+  for (milliseconds pause = kPauseFirst;; pause = std::min(pause * 2, kPauseMax)) {
+    auto values = server.secrets();
+    if (values) {
+      secrets.values = *std::move(values);
+      return secrets;
+    }
+    if (values.error().kind != ErrorKind::unavailable || clock.steady() >= until) {
+      secrets.error = values.error().message;
+      return secrets;
+    }
+    clock.sleep_until(clock.steady() + pause, {});
+  }
+}
+
+// They were asked for before the first step; here is where a failure is told.
+Status check_secrets(Context& context) {
+  if (context.secrets == nullptr || context.secrets->error.empty()) return {};
+  return fail(ErrorKind::invalid, context.secrets->error);
+}
+
+}  // namespace trainyard::supervisor
