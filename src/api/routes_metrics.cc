@@ -79,9 +79,17 @@ Result<http::Response> append_records(const Call& call) {
   return http::Response::json("{\"size\":" + std::to_string(size) + "}");
 }
 
-// Anybody else's, about an interactive run.
+// Anybody else's. With a `stream` of the sender's own what is sent twice counts once, as above.
 Result<http::Response> add_records(const Call& call) {
   TRY_SET(const RunId id, writable_run(call));
+  TRY_SET(const int64_t stream, query_number(call.request, "stream", -1, {0, INT32_MAX}));
+  if (stream >= 0) {
+    TRY_SET(const int64_t from, query_number(call.request, "from", 0));
+    TRY_SET(const int64_t size,
+            call.house.control->take_records(AttemptId{id, 0}, static_cast<int>(stream), from,
+                                             call.request.body));
+    return answer({{"size", size}});
+  }
   TRY_SET(const int64_t taken, call.house.control->take_records(id, call.request.body));
   return answer({{"taken", taken}});
 }
@@ -93,7 +101,9 @@ constexpr RouteRow kRoutes[] = {
     {get, "/api/v1/runs/{id}/series", Needs::reader, Attempts::own_workspace, read_series,
      "The points of the metric `name`, from number `from` on.", "name from limit"},
     {post, "/api/v1/runs/{id}/records", Needs::submitter, Attempts::own_workspace, add_records,
-     "Takes record lines about a run that is not over: {\"taken\"}.", "", kRecordsBodyMax},
+     "Takes record lines about a run that is not over: {\"taken\"}; by `stream` and `from`, "
+     "each byte once: {\"size\"}.",
+     "stream from", kRecordsBodyMax},
     {post, "/api/v1/runs/{id}/attempts/{n}/records/{rank}", Needs::attempt, Attempts::allowed,
      append_records, "Appends to a rank's stream of record lines: {\"size\"}.", "from",
      kRecordsBodyMax},

@@ -79,7 +79,8 @@ class Control {
   virtual Status set_outputs(const RunId& id, std::string_view tree) = 0;
   // Records (wire/records.h) of a rank, the bytes from `from` on of its stream. What was taken
   // before is skipped, what lies beyond it is not taken; returns how many bytes are: go on there.
-  // A line that is no record is skipped.
+  // A line that is no record is skipped. Attempt 0 is any program outside of an attempt, and
+  // `rank` then a number it has chosen for its stream.
   virtual Result<int64_t> take_records(const AttemptId& attempt, int rank, int64_t from,
                                        std::string_view bytes) = 0;
   // Whole lines of an interactive run; returns how many were records.

@@ -161,6 +161,12 @@ Result<size_t> for_lines(std::string_view bytes, Each each) {
   }
 }
 
+Status check_open(const store::RunHead& head) {
+  if (!is_final(head.life.status)) return {};
+  return fail(ErrorKind::conflict,
+              "run " + head.id.value + " is over: " + std::string(to_string(head.life.status)));
+}
+
 struct Counts {
   int64_t taken = 0;
   int64_t skipped = 0;
@@ -193,7 +199,7 @@ Result<int64_t> AllRuns::take_records(const AttemptId& attempt, int rank, int64_
   const auto change = [&](db::Transaction& transaction) -> Status {
     counts = {};
     TRY_SET(store::RunHead head, store::run_head(transaction.db(), attempt.run));
-    TRY(check_live(head, attempt));
+    TRY(attempt.number == 0 ? check_open(head) : check_live(head, attempt));
     TRY_SET(taken, store::records_taken(transaction.db(), head.number, attempt.number, rank));
     const auto size = static_cast<int64_t>(bytes.size());
     if (from > taken || from + size <= taken) return {};
@@ -211,7 +217,8 @@ Result<int64_t> AllRuns::take_records(const AttemptId& attempt, int rank, int64_
     changed.push_back(head.id);
     return {};
   };
-  TRY(parts_.store.write(Durable::no, change));
+  // A supervisor has its bytes until the run is over; a program outside drops them at our answer.
+  TRY(parts_.store.write(attempt.number == 0 ? Durable::yes : Durable::no, change));
   if (counts.skipped > 0) {
     parts_.log.warn("records skipped", {{"attempt", attempt.str()}, {"lines", counts.skipped}});
   }
@@ -227,10 +234,7 @@ Result<int64_t> AllRuns::take_records(const RunId& run, std::string_view lines) 
   const auto change = [&](db::Transaction& transaction) -> Status {
     counts = {};
     TRY_SET(store::RunHead head, store::run_head(transaction.db(), run));
-    if (is_final(head.life.status)) {
-      return fail(ErrorKind::conflict,
-                  "run " + run.value + " is over: " + std::string(to_string(head.life.status)));
-    }
+    TRY(check_open(head));
     const WallTime now = parts_.clock.wall();
     Taker taker(transaction, head, now);
     TRY(for_lines(lines,
