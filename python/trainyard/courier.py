@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 
-from .errors import Conflict, TrainyardError, Unavailable
+from .errors import Conflict, TrainyardError, Unavailable, UserError
 from .record_file import RecordFile
 from .run import FINAL
 from .warn import warn, warn_once
@@ -79,7 +79,8 @@ class Courier:
         self._stop = False
         self._closed = False
         self._file = RecordFile(new_spool(self._run))
-        head = json.dumps({"k": "spool", "run": self._run,
+        self._stream = int.from_bytes(os.urandom(4), "little") >> 1
+        head = json.dumps({"k": "spool", "run": self._run, "stream": self._stream,
                            "server": self._server.url or self._server.unix_socket})
         self._file.write(head + "\n")
         self.sent = self._head = len(head) + 1
@@ -99,7 +100,9 @@ class Courier:
             self._news.clear()
             try:
                 while not self._is_through():
-                    self._advance(send_lines(self._server, self._run, self._file, self.sent))
+                    sent = send_lines(self._server, self._run, self._stream, self._file,
+                                      self._head, self.sent)
+                    self._advance(sent)
                     pause = 0.1
             except Unavailable:
                 self._news.set()
@@ -131,14 +134,16 @@ class Courier:
                                           f"{error.message}; the program goes on")
 
 
-def send_lines(server, run_id: str, file: RecordFile, sent: int) -> int:
-    """Sends one batch from offset ``sent`` on; returns the offset behind it."""
+def send_lines(server, run_id: str, stream: int, file: RecordFile, head: int, sent: int) -> int:
+    """Sends one batch from offset ``sent`` on; returns the offset behind what the server has. It
+    counts the bytes of our stream, behind the file's ``head``: what is sent twice is taken once."""
     data = file.read(sent, _BATCH)
     lines, end = before_end(data)
     if lines:
-        server.send("POST", f"/runs/{run_id}/records", lines,
-                    headers={"content-type": "application/x-ndjson"})
-        return sent + len(lines)
+        answer = server.send("POST", f"/runs/{run_id}/records", lines,
+                             query={"stream": stream, "from": sent - head},
+                             headers={"content-type": "application/x-ndjson"}, again=True)
+        return head + int(json.loads(answer)["size"])
     if end is not None:
         record = json.loads(end)
         body = {"status": record["v"], "error": record.get("e", "")}
@@ -186,7 +191,7 @@ def note_sent(path: str, sent: int) -> None:
         with open(path + ".sent", "w") as file:
             file.write(str(sent))
     except OSError:
-        pass  # At worst, a later flush sends lines again.
+        pass  # At worst, a later flush sends lines again; they count once.
 
 
 def remove_spool(path: str) -> None:
@@ -202,13 +207,15 @@ def flush_spool(path: str, find_server) -> int:
     file = RecordFile(path)
     head_line = file.read(0, 1)
     head = json.loads(head_line)
+    if head.get("k") != "spool":
+        raise UserError(f"{path} is not what a program left behind")
     sent = first = len(head_line)
     if os.path.exists(path + ".sent"):
         with open(path + ".sent") as note:
             sent = first = max(sent, int(note.read() or 0))
     server = find_server(head.get("server") or "")
     while sent < file.size():
-        after = send_lines(server, head["run"], file, sent)
+        after = send_lines(server, head["run"], head["stream"], file, len(head_line), sent)
         if after == sent:
             break  # A torn last line: the disk was full.
         sent = after

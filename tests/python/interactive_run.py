@@ -119,6 +119,17 @@ class ServerAway(Interactive):
         self.assertEqual(self.yard.runs[run.id]["status"], "Completed")
         self.assertEqual(self.spools(), [])
 
+    def test_an_answer_that_is_lost_doubles_nothing(self):
+        run = self.experiment.start_logging()
+        for i in range(5):
+            self.yard.lose = 3  # Kept connection, new connection, and once more later.
+            run.log("x", i)
+            self.assertTrue(run._sink.flush(20))
+        self.yard.lose = 1
+        run.complete()
+        self.assertEqual(self.values(run, "x"), list(range(5)))
+        self.assertEqual((self.yard.runs[run.id]["status"], self.spools()), ("Completed", []))
+
     def test_a_server_that_stays_away_leaves_a_file_that_flush_sends(self):
         import trainyard.interactive_run
         run = self.experiment.start_logging()

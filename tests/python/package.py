@@ -58,6 +58,14 @@ class Package(unittest.TestCase):
         import trainyard
         self.assertEqual((project, trainyard.__version__), (cmake, cmake))
 
+    def test_ids_are_made_of_the_same_words_as_the_programs(self):
+        from trainyard import run_ids
+        text = (ROOT / "src/base/id.cc").read_text()
+        for name, words in (("kAdjectives", run_ids._ADJECTIVES), ("kAnimals", run_ids._ANIMALS)):
+            block = re.search(rf"{name} = {{(.*?)}};", text, re.S).group(1)
+            self.assertEqual(re.findall(r'"(\w+)"', block), words)
+        self.assertIn(f'"{run_ids._ALPHABET}"', text)
+
     def test_what_is_named_is_there_and_documented(self):
         import inspect
         import trainyard

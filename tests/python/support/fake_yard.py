@@ -42,6 +42,8 @@ class Yard:
         self.streams = {}
         self.page = None  # A smaller page than was asked for.
         self.drop = 0  # So many requests are cut off without an answer.
+        self.lose = 0  # So many requests are done, and their answers lost.
+        self.taken = {}  # (run, stream) -> bytes.
         self.files = {}  # (run, path) -> (kind, bytes).
 
     def add_run(self, run_id, **more):
@@ -148,11 +150,16 @@ class Yard:
             run.update(status=asked["status"], error=asked["error"] or None)
             return 200, run
         if what == "POST records":
-            lines = body.decode().splitlines()
+            stream, start = int(query["stream"]), int(query["from"])
+            taken = self.taken.get((run_id, stream), 0)
+            if start > taken or start + len(body) <= taken:
+                return 200, {"size": taken}
+            self.taken[run_id, stream] = start + len(body)
+            lines = body[taken - start:].decode().splitlines()
             self.records.setdefault(run_id, []).extend(json.loads(line) for line in lines)
             for line in self.records[run_id][-len(lines):]:
                 self.apply(run, line)
-            return 200, {"taken": len(lines)}
+            return 200, {"size": self.taken[run_id, stream]}
         if what == "PUT outputs":
             self.outputs[run_id, "/".join(rest[1:])] = body
             return 200, {"path": "/".join(rest[1:]), "size": len(body)}
@@ -250,6 +257,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             except Refusal as refusal:
                 status = refusal.status
                 answer = {"error": {"kind": refusal.kind, "message": str(refusal), "hint": ""}}
+            if yard.lose > 0:
+                yard.lose -= 1
+                self.close_connection = True
+                return
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("content-length", str(len(data)))
