@@ -1,7 +1,7 @@
 #include "dialects/job.h"
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <optional>
 
 #include "base/text.h"

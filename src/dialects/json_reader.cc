@@ -1,7 +1,7 @@
 #include "dialects/json_reader.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <cctype>
 
 #include "dialects/tree_builder.h"
 

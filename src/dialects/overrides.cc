@@ -1,6 +1,5 @@
 #include "dialects/overrides.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 

@@ -18,8 +18,9 @@ namespace trainyard::dialects {
 struct Runconfig {
   // Without what the file does not know: workspace, experiment, snapshot, submit_environment.
   RunSpec spec;
-  fs::path file;    // Empty: there was none.
-  fs::path source;  // The folder to snapshot.
+  fs::path file;       // Empty: there was none.
+  fs::path source;     // The folder to snapshot.
+  std::string script;  // In it; empty: there is a command instead.
   // The interpreter is the word `python` and nobody wrote another: where PATH has no `python`,
   // `python3` is as good. It is spec.command[0] then.
   bool any_python = false;

@@ -1,7 +1,8 @@
 // The table of a .runconfig's keys; docs/dialects/runconfig.md shows it.
+#include <algorithm>
 #include <array>
+#include <cctype>
 
-#include "base/text.h"
 #include "dialects/runconfig.h"
 #include "dialects/scalar.h"
 

@@ -270,6 +270,10 @@ TEST_CASE("a command is a text for the shell or a list of words") {
 TEST_CASE("script and command together are refused, with both lines") {
   CHECK(findings_of("script: train.py\ncommand: echo\n") ==
         "E 2: command: script on line 1 says what to run too; keep one of them\n");
+  CHECK(findings_of("arguments: [a]\ncommand: echo\n") ==
+        "E 2: command: arguments on line 1 says what to run too; keep one of them\n");
+  CHECK(findings_of("script: train.py\nargumentVector: [a]\n") ==
+        "E 1: script: argumentVector on line 2 says what to run too; keep one of them\n");
   CHECK(findings_of("script: train.py\ncommand: ''\n") == "");
   CHECK(findings_of("script:\ncommand: [a]\n") == "");
 }
@@ -286,7 +290,7 @@ TEST_CASE("without script and command there must be words on the command line") 
 }
 
 TEST_CASE("the command line wins over the file") {
-  Project project("script: missing.py\narguments: [a]\ntarget: cpu\n");
+  Project project("script: missing.py\narguments: [a]\ntarget: amlcompute\n");
   const auto loaded = load_runconfig(
       {.project = project.dir.path(), .name = "t", .words = {"train.py"}, .target = "gpu"});
   REQUIRE_MESSAGE(loaded, loaded.error().message);
@@ -310,6 +314,8 @@ TEST_CASE("a script that is not in the source folder is refused with its line") 
   const auto missing = project.load();
   REQUIRE(!missing);
   CHECK(holds(missing.error().message, "aml_config/t.runconfig:2: script 'trian.py' is not in "));
+  project.put("aml_config/t.runconfig", "script: trian.py\ncommand: ''\n");
+  CHECK(holds(project.load().error().message, "t.runconfig:1: script 'trian.py' is not in "));
   project.put("aml_config/t.runconfig", "script: ../train.py\n");
   CHECK(holds(project.load().error().message, "is not within"));
   project.put("aml_config/t.runconfig", "script: /etc/passwd\n");
