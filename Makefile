@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 T ?=
 
-.PHONY: help packages build test demo bench torture sim lint format install clean
+.PHONY: help packages build test demo bench torture sim fuzz lint format install clean
 
 help:  # Lists the commands
 	@sed -n 's/^\([a-z]*\):.*#  *\(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -40,6 +40,10 @@ sim:  # Simulates whole lives of runs with faults (SEED= replays one)
 	@cmake --preset dev > /dev/null
 	@cmake --build --preset dev -j $(JOBS) --target sim_test
 	@SEED=$(SEED) build/dev/sim_test
+
+fuzz:  # Feeds the parsers what they do not expect, SECONDS=60 each (FUZZERS='job …' for some)
+	@scripts/install-packages build test fuzz
+	@scripts/fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(FUZZERS)
 
 lint:  # clang-format and clang-tidy over all files
 	@scripts/install-packages build test

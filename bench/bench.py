@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+from python_bench import python_package
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
 TRAINYARD = str(BUILD / "trainyard")
@@ -422,7 +424,7 @@ def resident(scratch):
 
 
 ROWS = [start_latency, submit_true, many_finished, durable_submissions, queued_runs, followers, console,
-        line_latency, snapshot, ignored, resident]
+        line_latency, snapshot, ignored, resident, python_package]
 
 
 def main():

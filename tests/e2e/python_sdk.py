@@ -1,0 +1,317 @@
+"""The Python package with the real server: in scripts, from outside, and while the server is away."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from yard import ROOT, TRAINYARD, YardTest, main, wait_until
+
+PACKAGE = ROOT / "python"
+HEAD = "from trainyard import Experiment, Run, ScriptRunConfig, Workspace\nimport json, os\n"
+
+
+class Sdk(YardTest):
+    def setUp(self):
+        super().setUp()
+        self.env["PATH"] = f"{pathlib.Path(TRAINYARD).parent}:{self.env['PATH']}"
+
+    def python(self, text, cwd=None, env=None, check=True):
+        """A program outside of any run, with the package on its path; what it printed."""
+        done = subprocess.run([sys.executable, "-c", HEAD + text], cwd=cwd or self.code, text=True, timeout=120,
+                              capture_output=True, env=dict(self.env, PYTHONPATH=str(PACKAGE), **(env or {})))
+        if check:
+            self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout if check else done
+
+    def run_script(self, text, code=0):
+        """A script in a run; the run."""
+        self.write("train.py", HEAD + text)
+        done = self.run_cli("submit", "-e", "exp", "--", sys.executable, "train.py", timeout=120)
+        self.assertEqual(done.code, code, done)
+        self.done = done
+        return self.show(self.json("run", "list")[0]["id"])
+
+    def metrics(self, run_id):
+        return json.loads(self.python(f"print(json.dumps(Workspace().get_run('{run_id}').get_metrics()))"))
+
+
+class InARun(Sdk):
+    def test_what_a_script_logs_is_kept_and_shown(self):
+        run = self.run_script("""
+run = Run.get_context()
+for i in range(10):
+    run.log('loss', 1 / (i + 1), step=i)
+run.log('nan', float('nan'))
+run.log('größe', 3)
+run.log_list('list', [1, 2, 3])
+run.log_row('row', a=1, b='x')
+run.log_row('row', a=2, b='y')
+run.log_table('table', {'c': [1, 2]})
+run.log_confusion_matrix('cm', {'class_labels': ['a'], 'matrix': [[1]]})
+run.log_parameter('lr', 0.1)
+run.tag('host', 'h')
+run.tag('gone')
+run.remove_tags(['gone'])
+run.add_properties({'commit': 'abc'})
+""")
+        self.assertEqual(run["status"], "Completed")
+        self.assertEqual((run["tags"], run["properties"], run["parameters"]),
+                         ({"host": "h"}, {"commit": "abc"}, {"lr": "0.1"}))
+        self.assertEqual(run["metrics"]["loss"], 0.1)
+        self.assertEqual(run["metrics"]["größe"], 3)
+        found = self.metrics(run["id"])
+        self.assertEqual(found["loss"], [1 / (i + 1) for i in range(10)])
+        self.assertNotEqual(found["nan"], found["nan"])
+        self.assertEqual((found["list"], found["row"], found["table"]),
+                         ([1, 2, 3], {"a": [1, 2], "b": ["x", "y"]}, {"c": [1, 2]}))
+        self.assertEqual(found["cm"]["schema_type"], "confusion_matrix")
+
+    def test_the_same_script_works_by_hand(self):
+        text = "run = Run.get_context()\nrun.log('loss', 0.5)\nrun.complete()\n"
+        self.assertEqual(self.python(text), "loss: 0.5\n")
+        self.assertEqual(self.run_script(text)["metrics"], {"loss": 0.5})
+        self.assertEqual(self.done.out, "")
+
+    def test_a_script_reads_back_what_it_logged_and_knows_its_run(self):
+        run = self.run_script("""
+run = Run.get_context(allow_offline=False)
+run.log('x', 1)
+run.log('x', 2)
+run.tag('a', 1)
+assert run.get_metrics() == {'x': [1, 2]}, run.get_metrics()
+assert run.get_tags() == {'a': '1'}
+assert run.experiment.name == 'exp' and run.experiment.workspace.name == 'default'
+assert run.get_status() == 'Running', run.get_status()
+assert run.id == os.environ['TRAINYARD_RUN_ID']
+details = run.get_details()
+assert details['runId'] == run.id and details['runDefinition']['script'] == 'train.py', details
+print([r.id == run.id for r in run.experiment.get_runs()])
+""")
+        self.assertEqual(run["status"], "Completed", self.done)
+        self.assertEqual(self.done.out, "[True]\n")
+
+    def test_children_with_metrics_files_and_ends(self):
+        run = self.run_script("""
+run = Run.get_context()
+with run.child_run('fold 1') as child:
+    child.log('loss', 1)
+    child.log('loss', 2)
+    child.tag('fold', 1)
+    open('f.txt', 'w').write('f')
+    child.upload_file('outputs/f.txt', 'f.txt')
+failed = run.child_run()
+failed.fail('no data')
+left = run.child_run('left open')
+""")
+        children = {child["name"]: child for child in
+                    json.loads(self.http("GET", f"/api/v1/runs?parent={run['id']}")[1])["items"]}
+        self.assertEqual(len(children), 3)
+        fold = children["fold 1"]
+        self.assertEqual((fold["status"], fold["tags"], fold["metrics"], fold["experiment"]),
+                         ("Completed", {"fold": "1"}, {"loss": 2}, "exp"))
+        self.assertIn("no data", [child["error"] for child in children.values()])
+        self.assertNotIn("Running", [child["status"] for child in children.values()])
+        self.assertEqual(self.python(f"run = Workspace().get_run('{fold['id']}')\nrun.download_file('outputs/f.txt')\n"
+                                     "print(open('f.txt').read(), run.parent.id, run.get_metrics())",
+                                     cwd=self.scratch), f"f {run['id']} {{'loss': [1, 2]}}\n")
+        out = self.python(f"print(Workspace().get_run('{run['id']}').get_metrics(recursive=True))")
+        self.assertEqual(out, f"{{'{fold['id']}': {{'loss': [1, 2]}}}}\n")
+
+    def test_uploads_are_outputs_and_images_too(self):
+        run = self.run_script("""
+run = Run.get_context()
+os.mkdir('model'); open('model/w.bin', 'w').write('w')
+run.upload_folder('model', 'model')
+run.upload_file('logs/extra.txt', 'model/w.bin')
+open('p.png', 'w').write('png')
+run.log_image('photo', path='p.png')
+""")
+        names = json.loads(self.python(f"print(json.dumps(Workspace().get_run('{run['id']}').get_file_names()))"))
+        self.assertIn("outputs/model/w.bin", names)
+        self.assertIn("logs/extra.txt", names)
+        self.assertIn(run["metrics"]["photo"]["path"], names)
+
+    def test_a_hundred_thousand_metrics_while_the_server_is_away_are_all_kept(self):
+        self.write("train.py", HEAD + """
+run = Run.get_context()
+open('ready', 'w').close()
+while not os.path.exists('go'): pass
+for i in range(100_000):
+    run.log('loss', i)
+print('trained', flush=True)
+""")
+        run = self.submit("--", sys.executable, "train.py")
+        work = self.home / "node" / f"{run}.1" / "work"
+        wait_until(lambda: (work / "ready").exists(), "the script to run")
+        self.kill_server()
+        (work / "go").touch()
+        spool = self.home / "node" / f"{run}.1" / "spool" / "records-0"
+        wait_until(lambda: spool.exists() and spool.read_bytes().count(b"\n") == 100_000, "all to be logged")
+        self.assertEqual(self.finish(run)["status"], "Completed")
+        self.assertEqual(self.metrics(run)["loss"], list(range(100_000)))
+
+    def test_what_was_logged_before_a_kill_is_kept(self):
+        run = self.run_script("run = Run.get_context()\nfor i in range(1000): run.log('x', i)\n"
+                              "os.kill(os.getpid(), 9)\n", code=137)
+        self.assertEqual(self.metrics(run["id"])["x"], list(range(1000)))
+
+    def test_fail_fails_the_run(self):
+        run = self.run_script("Run.get_context().fail('no data')\n", code=1)
+        self.assertEqual((run["status"], run["exitCode"]), ("Failed", 1))
+
+    def test_a_run_submits_another_from_its_script(self):
+        run = self.run_script("""
+ws = Run.get_context().experiment.workspace
+other = Experiment(ws, 'second').submit(command=['echo', 'from inside'], source_directory='.')
+print(other.id)
+""")
+        self.assertEqual(run["status"], "Completed", self.done)
+        other = self.finish(self.done.out.strip())
+        self.assertEqual((other["status"], other["experiment"]), ("Completed", "second"))
+
+
+class FromOutside(Sdk):
+    def test_the_snapshot_is_the_same_as_the_command_lines_bit_by_bit(self):
+        self.write("train.py", "print('hi')")
+        self.write("run.sh", "#!/bin/sh\n", 0o755)
+        self.write("deep/er/a b\n.txt", "x")
+        self.write("a-b", "")
+        self.write("data/big.bin", "ignored")
+        self.write("keep/data/x", "kept")
+        self.write("x.log", "ignored")
+        self.write("sub/y.log", "kept by a nested file")
+        self.write("sub/.gitignore", "!*.log\n")
+        self.write(".gitignore", "/data/\n*.log\n**/tmp\n")
+        self.write("sub/tmp/z", "ignored")
+        self.write("outputs/o", "never")
+        self.write(".git/config", "never")
+        (self.code / "empty").mkdir()
+        os.symlink("train.py", self.code / "link")
+        os.symlink("/nowhere/ü", self.code / "dangling")
+        os.symlink("deep", self.code / "folder-link")
+        with open(os.fsencode(self.code) + b"/\xff\xfe", "w"):
+            pass
+        theirs = self.show(self.submit("--", "true"))["snapshotId"]
+        ours = self.python("run = Experiment(Workspace(), 'e').submit(command=['true'])\nprint(run.id)").strip()
+        self.assertEqual(self.show(ours)["snapshotId"], theirs)
+        self.write(".amlignore", "deep\n")
+        theirs = self.show(self.submit("--", "true"))["snapshotId"]
+        out = self.python("from trainyard.capture import capture\nprint(capture('.').id)").strip()
+        self.assertEqual(out, theirs)
+
+    def test_submit_wait_and_fetch(self):
+        self.write("train.py", "import sys, os\nprint('args', *sys.argv[1:], os.environ['A'])\n"
+                               "print('warned', file=sys.stderr)\nopen('outputs/m.txt', 'w').write('m')\n")
+        done = self.python("""
+ws = Workspace()
+run = Experiment(ws, 'exp').submit(ScriptRunConfig('.', script='train.py', arguments=['--lr', 0.1, '--n', 5, '$A'],
+                                   environment_variables={'A': 'b'}), tags={'k': 1})
+details = run.wait_for_completion(show_output=True)
+assert details['status'] == 'Completed' and run.get_tags() == {'k': '1'}
+run.download_file('outputs/m.txt', 'got.txt')
+print(open('got.txt').read())
+assert [r.id for r in Experiment(ws, 'exp').get_runs(tags='k')] == [run.id]
+assert list(ws.experiments) == ['exp']
+""", check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("args --lr 0.1 --n 5 b b\n", done.stdout)
+        self.assertIn("Execution Summary", done.stdout)
+        self.assertTrue(done.stdout.endswith("m\n"))
+        self.assertIn("warned\n", done.stderr)
+
+    def test_a_failed_run_raises(self):
+        done = self.python("from trainyard import RunFailed\n"
+                           "run = Experiment(Workspace(), 'e').submit(command='exit 3')\n"
+                           "try: run.wait_for_completion()\n"
+                           "except RunFailed as error: print(error.details['exitCode'])")
+        self.assertEqual(done, "3\n")
+
+    def test_over_tcp_with_a_token(self):
+        self.ok("server", "start")
+        status = self.json("server", "status", "--show-token")
+        env = {"TRAINYARD_SERVER": status["url"], "TRAINYARD_TOKEN": status["token"],
+               "TRAINYARD_HOME": str(self.scratch / "elsewhere")}
+        self.write("train.py", "print('hello')")
+        out = self.python("run = Experiment(Workspace.from_config(), 'e').submit(script='train.py')\n"
+                          "run.wait_for_completion(show_output=True)\nprint(run.id)", env=env)
+        self.assertIn("hello\n", out)
+        done = self.python("Workspace().get_details()", env=dict(env, TRAINYARD_TOKEN="wrong"), check=False)
+        self.assertIn("trainyard.errors.Denied", done.stderr)
+
+    def test_the_small_command_line(self):
+        self.write("train.py", "print('hello')\nraise SystemExit(4)\n")
+        env = dict(self.env, PYTHONPATH=str(PACKAGE))
+        done = subprocess.run([sys.executable, "-m", "trainyard", "submit", "-e", "e", "--", "python3", "train.py"],
+                              cwd=self.code, env=env, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (4, "hello\n"), done.stderr)
+        self.assertRegex(done.stderr, r"run \S+: Failed, exit 4\n$")
+        listed = subprocess.run([sys.executable, "-m", "trainyard", "runs"], cwd=self.code, env=env,
+                                capture_output=True, text=True, timeout=60)
+        self.assertEqual(len(listed.stdout.splitlines()), 2, listed)
+
+
+class Interactive(Sdk):
+    def test_a_run_reported_from_outside(self):
+        out = self.python("""
+open('note.py', 'w').write('1')
+with Experiment(Workspace(), 'exp').start_logging(snapshot_directory='.', display_name='by hand') as run:
+    for i in range(5000):
+        run.log('x', i)
+    run.tag('a', 1)
+    run.log_parameter('lr', 1)
+    open('m.bin', 'w').write('m')
+    run.upload_file('m.bin', 'm.bin')
+    with run.child_run('child') as child:
+        child.log('y', 1)
+    assert run.get_metrics('x') == {'x': list(range(5000))}
+    assert run.get_status() == 'Running'
+print(run.id, child.id)
+""")
+        run_id, child_id = out.split()
+        run = self.show(run_id)
+        self.assertEqual((run["status"], run["name"], run["tags"], run["parameters"], run["interactive"]),
+                         ("Completed", "by hand", {"a": "1"}, {"lr": "1"}, True))
+        self.assertEqual(self.metrics(run_id)["x"], list(range(5000)))
+        child = self.show(child_id)
+        self.assertEqual((child["status"], child["parentId"], child["metrics"]), ("Completed", run_id, {"y": 1}))
+        self.ok("run", "download", run_id, "-d", self.scratch / "got")
+        self.assertEqual([f.read_text() for f in (self.scratch / "got").rglob("m.bin")], ["m"])
+        self.assertEqual(list((self.home / "spool").iterdir()), [])
+
+    def test_an_exception_fails_it(self):
+        done = self.python("with Experiment(Workspace(), 'e').start_logging() as run:\n    1 / 0", check=False)
+        self.assertEqual(done.returncode, 1)
+        run = self.json("run", "list")[0]
+        self.assertEqual((run["status"], run["error"]), ("Failed", "ZeroDivisionError: division by zero"))
+
+    def test_a_killed_server_loses_nothing_and_doubles_nothing(self):
+        program = subprocess.Popen(
+            [sys.executable, "-u", "-c", HEAD + """
+run = Experiment(Workspace(), 'e').start_logging()
+print(run.id)
+for i in range(60_000):
+    run.log('x', i)
+    if i % 10_000 == 0: print(i); input()
+run.complete()
+"""], cwd=self.code, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=dict(self.env, PYTHONPATH=str(PACKAGE)))
+        self.addCleanup(lambda: (program.kill(), program.wait(), program.stdout.close(), program.stderr.close()))
+        run = program.stdout.readline().strip()
+        for i in range(6):
+            self.assertEqual(program.stdout.readline().strip(), str(i * 10_000))
+            if i in (1, 2, 4):
+                # The package starts it again, as any command does.
+                wait_until(lambda: self.run_cli("server", "status").code == 0, "a server")
+                self.kill_server()
+            program.stdin.write("\n")
+            program.stdin.flush()
+        program.stdin.close()
+        self.assertEqual(program.wait(60), 0, program.stderr.read())
+        self.assertEqual(self.metrics(run)["x"], list(range(60_000)))
+        self.assertEqual(self.show(run)["status"], "Completed")
+
+
+if __name__ == "__main__":
+    main()
