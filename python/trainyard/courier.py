@@ -175,10 +175,12 @@ def new_spool(run_id: str) -> str:
     from .place import home_folder
     import tempfile
     name = f"{run_id}.{os.getpid()}.{os.urandom(4).hex()}.records"
-    for folder in (os.path.join(home_folder(), "spool"), tempfile.gettempdir()):
+    home = home_folder()
+    for folders in ((home, os.path.join(home, "spool")), (tempfile.gettempdir(),)):
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            path = os.path.join(folder, name)
+            for folder in folders:  # Each by itself: the home too is for its owner alone.
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+            path = os.path.join(folders[-1], name)
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             return path
         except OSError:

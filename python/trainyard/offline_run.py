@@ -109,8 +109,7 @@ class OfflineRun(ReportedRun):
         return self._sink.values.get(name)
 
     def _store_file(self, name: str, source) -> None:
-        from .run_files import copy_into
-        copy_into(".", name, source)
+        self._copy_file(name, source)
 
     @staticmethod
     def _labels(labels: dict) -> dict:
@@ -136,7 +135,14 @@ class _Printer:
         for line in lines.splitlines():
             record = json.loads(line)
             self.values.add(record["k"], record["n"], record.get("v"))
-            print(self._prefix + _shown(record))
+            _print(self._prefix + _shown(record))
+
+
+def _print(text: str) -> None:
+    try:
+        print(text)
+    except UnicodeEncodeError:  # A terminal without these letters.
+        print(ascii(text)[1:-1])
 
 
 def _shown(record: dict) -> str:

@@ -2,8 +2,11 @@
 away."""
 from __future__ import annotations
 
+import os
+
 from .record_lines import quote
 from .run import FINAL, Run
+from .warn import never_raises, warn, warn_once
 
 _ASK_S = 5.0  # What a script waits for an answer it can do without.
 
@@ -39,6 +42,10 @@ class ReportedRun(Run):
         return self._told["name"] if self._above else super().name
 
     # ---- labels: what we set ourselves counts before the server has it ----
+
+    tag = never_raises(Run.tag)
+    set_tags = never_raises(Run.set_tags)
+    remove_tags = never_raises(Run.remove_tags)
 
     def get_tags(self) -> dict:
         tags = dict(self._fresh().get("tags") or {}, **self._own_tags)
@@ -88,7 +95,7 @@ class ReportedRun(Run):
     def _end(self, status: str, error: str) -> None:
         if self._status in FINAL:
             return
-        if self._outputs:
+        if self._outputs and os.path.isdir(self._outputs):
             self.upload_folder("outputs", self._outputs)
         self._status = status
         self._put_end(status, error)
@@ -139,7 +146,10 @@ class ReportedRun(Run):
                 values, before, taken = MetricValues(), 0, 0
             if before == taken:
                 break  # Nothing came in between: values and offset are of one moment.
-        add_lines(values, main._sink.read(taken), about)
+        try:
+            add_lines(values, main._sink.read(taken), about)
+        except OSError as error:
+            warn_once("read", f"what was logged cannot be read: {error}")
         return values.get(name)
 
     def _taken(self) -> int:
@@ -148,8 +158,7 @@ class ReportedRun(Run):
 
     def _store_file(self, name: str, source) -> None:
         from .errors import Conflict, NotFound, TrainyardError
-        from .run_files import copy_into, put_output
-        from .warn import warn_once
+        from .run_files import put_output
         try:
             put_output(self, name, source)
         except TrainyardError as error:
@@ -157,9 +166,17 @@ class ReportedRun(Run):
                 raise
             kept = f"outputs/{self._id}/{name.replace('outputs/', '', 1)}"
             source.seek(0)
-            copy_into(self._main()._work_folder(), kept, source)
-            warn_once("upload", f"{name} of run {self._id} could not be sent ({error.message}); "
-                                f"it is kept as {kept}")
+            self._main()._copy_file(kept, source)
+            warn(f"{name} of run {self._id} could not be sent ({error.message}); "
+                 f"it is kept as {kept}")
+
+    def _copy_file(self, name: str, source) -> None:
+        """Into our own folder. A disk that is full is no reason to fail."""
+        from .run_files import copy_into
+        try:
+            copy_into(self._work_folder(), name, source)
+        except OSError as error:
+            warn(f"{name} is not kept: {error}")
 
     def _work_folder(self) -> str:
         return "."

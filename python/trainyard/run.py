@@ -39,7 +39,8 @@ class Run(RunLogging):
         global _context
         if os.environ.get("TRAINYARD_RUN_ID") and os.environ.get("TRAINYARD_RECORDS"):
             from .script_run import ScriptRun
-            if not isinstance(_context, ScriptRun):
+            run_id = os.environ["TRAINYARD_RUN_ID"]
+            if not isinstance(_context, ScriptRun) or _context.id != run_id:
                 _context = ScriptRun()
         elif not allow_offline:
             from .errors import UserError

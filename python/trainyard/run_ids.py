@@ -13,10 +13,11 @@ _ADJECTIVES = (
     "warm").split()
 
 _ANIMALS = (
-    "ant badger bat bear beaver bee bison camel cat crane crow deer dingo dove duck eagle egret "
-    "elk falcon ferret finch fox frog gecko goat goose gull hare hawk heron hyena ibex jay kite "
-    "koala lark lemur lion lizard lynx magpie mole moose mouse newt otter owl panda parrot pony puffin "
-    "quail rabbit raven robin seal shrew sloth stork swan tapir tiger vole wren").split()
+    "ant badger bat bear beaver bee bison camel cat crane crow deer dingo dove duck eagle "
+    "egret elk falcon ferret finch fox frog gecko goat goose gull hare hawk heron hyena ibex "
+    "jay kite koala lark lemur lion lizard lynx magpie mole moose mouse newt otter owl panda "
+    "parrot pony puffin quail rabbit raven robin seal shrew sloth stork swan tapir tiger vole "
+    "wren").split()
 
 
 def new_run_id() -> str:

@@ -43,6 +43,7 @@ def list_children(run: Run, recursive: bool, tags, properties, kind, status) -> 
 
 def fits(run: Run, tags, properties, kind) -> bool:
     known = run._known()
+    kind = {"azureml.scriptrun": "script"}.get(kind, kind)
     return (has(known.get("tags"), tags) and has(known.get("properties"), properties)
             and kind in (None, run.type))
 

@@ -28,8 +28,8 @@ def _now() -> int:
 
 
 class RunLogging:
-    """The calls of a training script. None of those named log… or tag… ever raises in a run: what
-    cannot be written becomes one warning on stderr."""
+    """The calls of a training script. None of those named log… or tag… ever raises in a run:
+    what cannot be written becomes one warning on stderr."""
 
     _tail = "}\n"  # How a line ends; for a child run with its id.
 

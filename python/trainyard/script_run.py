@@ -82,8 +82,7 @@ class ScriptRun(ReportedRun):
         return os.environ.get("TRAINYARD_WORK") or "."
 
     def _store_file(self, name: str, source) -> None:
-        from .run_files import copy_into
-        copy_into(self._work_folder(), name, source)
+        self._copy_file(name, source)
 
 
 def _leave() -> None:

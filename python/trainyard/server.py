@@ -62,7 +62,10 @@ class Server:
             data = json.dumps(body).encode()
             headers["content-type"] = "application/json"
         answer = self.send(method, path, data, query, headers, timeout, again)
-        return json.loads(answer) if answer else None
+        try:
+            return json.loads(answer) if answer else None
+        except ValueError:
+            raise self._lost("what answers there is no Trainyard server") from None
 
     def pages(self, path: str, query: dict | None = None, page: int = 200):
         """The items of a list, page by page as they are asked for."""

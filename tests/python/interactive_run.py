@@ -144,7 +144,8 @@ class ServerAway(Interactive):
         self.assertIn("nothing is lost", self.err.getvalue())
         spool, = self.spools()
         self.assertIn(f"python -m trainyard flush {spool}", self.err.getvalue())
-        self.assertEqual(os.stat(spool).st_mode & 0o777, 0o600)
+        for path, mode in ((spool, 0o600), (spool.parent, 0o700), (spool.parent.parent, 0o700)):
+            self.assertEqual(os.stat(path).st_mode & 0o777, mode)
         self.assertNotIn(TOKEN, spool.read_text())
         self.restart_server()
         self.set_env(TRAINYARD_TOKEN=TOKEN)

@@ -125,6 +125,12 @@ class Offline(unittest.TestCase):
             self.run_.add_properties({"a": 2})
         self.assertEqual(self.run_.properties, {"a": "1"})
 
+    def test_letters_that_the_terminal_lacks_are_written_otherwise(self):
+        done = subprocess.run([sys.executable, "-c", "from trainyard import Run\nRun.get_context().log('größe', 1)"],
+                              env=dict(os.environ, PYTHONPATH=str(PACKAGE), PYTHONIOENCODING="ascii"),
+                              capture_output=True, text=True)
+        self.assertEqual((done.stdout, done.stderr), ("gr\\xf6\\xdfe: 1\n", ""))
+
     def test_an_output_that_is_closed_does_not_fail_it(self):
         done = subprocess.run(f"{sys.executable} -c 'from trainyard import Run; run = Run.get_context()\n"
                               "for _ in range(20000): run.log(\"x\", 1)\nimport sys; sys.stderr.write(\"end\")' | head -1",

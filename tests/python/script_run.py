@@ -187,7 +187,7 @@ class NeverFails(InRun):
     ALL = ("run.log('x', 1); run.log_list('x', [1]); run.log_row('x', a=1); run.log_table('x', {'a': [1]})\n"
            "run.log_table('x', 5); run.log('only a name'); run.log_image('i'); run.log_image('i', path='no such')\n"
            "run.log_confusion_matrix('c', 'no json'); run.tag('a', 1); run.set_tags({'a': 2})\n"
-           "run.remove_tags(['a']); run.log_parameter('p', 1); run.log('x', 1, step='seven')\n"
+           "run.remove_tags(['a']); run.set_tags(5); run.remove_tags(5); run.tag(); run.log_parameter('p', 1); run.log('x', 1, step='seven')\n"
            "class Bad:\n    def __str__(self): raise RuntimeError('bad')\n    def item(self): raise OSError('bad')\n"
            "run.log('x', Bad()); run.log(Bad(), 1); run.child_run('c').log('x', 1)\nprint('trained')\n")
     HEAD = "from trainyard import Run\nrun = Run.get_context()\n"
@@ -407,6 +407,13 @@ class Files(InRun):
         self.assertEqual((self.work / photo["v"]["path"]).read_bytes(), b"jpg")
         self.assertTrue(photo["v"]["path"].endswith(".jpg"))
         self.assertEqual(photo["v"]["description"], "words")
+
+    def test_a_disk_that_is_full_does_not_fail_an_upload(self):
+        source = _file(self.work / "f", "x")
+        (self.work / "outputs").rmdir()
+        (self.work / "outputs").write_text("a file where the folder should be")
+        with self.assertLogsOnStderr("is not kept"):
+            self.run_.upload_file("f", source)
 
     def test_a_childs_file_is_sent_or_else_kept_under_its_id(self):
         child = self.run_.child_run()
