@@ -38,10 +38,14 @@ constexpr Option kCommon[] = {
 };
 
 const std::span<const Option> kNone;
+constexpr int kFilesMax = 100'000;  // Of one command line.
 
 const Command kCommands[] = {
     {"submit", "Run a command with the current folder as its code", "[OPTION]… -- CMD [ARG]…",
      kSubmitOptions, kNone, 0, Rest::apart, submit},
+    {"run submit-script", "Run a script as a run configuration says",
+     "[-c CONFIG] [OPTION]… [SCRIPT ARG…]", kRunSubmitScriptOptions, kNone, 0, Rest::after_word,
+     run_submit_script},
     {"run list", "List runs, newest first", "[OPTION]…", kRunListOptions, kNone, 0, Rest::words,
      run_list},
     {"run show", "Show a run: state, attempts, timeline, code", "RUN", kRunShowOptions, kRunChoice,
@@ -59,6 +63,37 @@ const Command kCommands[] = {
      kRunDownloadOptions, kRunChoice, 1, Rest::words, run_download},
     {"run cp", "Copy a file or folder of a run", "RUN:PATH DEST", kNone, kNone, 2, Rest::words,
      run_cp},
+    {"run update", "Change a run's tags", "RUN --add-tag K=V", kRunUpdateOptions, kRunChoice, 1,
+     Rest::words, run_update},
+    {"job create", "Run what a job file describes", "-f FILE [--stream]", kJobCreateOptions, kNone,
+     0, Rest::words, job_create},
+    {"job show", "Show a job", "NAME", kJobShowOptions, kJobChoice, 1, Rest::words, job_show},
+    {"job list", "List jobs, newest first", "[OPTION]…", kJobListOptions, kNone, 0, Rest::words,
+     job_list},
+    {"job stream", "Follow what a job prints", "NAME", kNone, kJobChoice, 1, Rest::words,
+     job_stream},
+    {"job cancel", "Stop a job", "NAME", kNone, kJobChoice, 1, Rest::words, job_cancel},
+    {"job download", "Fetch a job's outputs", "NAME [-p DIR]", kJobDownloadOptions, kJobChoice, 1,
+     Rest::words, job_download},
+    {"job validate", "Check job files without submitting", "[-f] FILE…", kJobValidateOptions, kNone,
+     kFilesMax, Rest::words, job_validate},
+    {"job update", "Change a job's tags, name or description", "NAME --set K=V", kJobUpdateOptions,
+     kJobChoice, 1, Rest::words, job_update},
+    {"job archive", "Put a job away", "NAME", kNone, kJobChoice, 1, Rest::words, job_archive},
+    {"job restore", "Bring a job back that was put away", "NAME", kNone, kJobChoice, 1, Rest::words,
+     job_restore},
+    {"folder attach", "Attach a folder to a workspace", "[-w NAME]", kFolderAttachOptions, kNone, 0,
+     Rest::words, folder_attach},
+    {"run rerun", "Run a run's command once more, with other values or code", "RUN [--set K=V]…",
+     kRunRerunOptions, kRunChoice, 1, Rest::words, run_rerun},
+    {"run diff", "Say in what two runs differ", "RUN RUN", kRunDiffOptions, kNone, 2, Rest::words,
+     run_diff},
+    {"secret set", "Keep a value that nobody is to read", "SECRET", kSecretSetOptions, kNone, 2,
+     Rest::words, secret_set},
+    {"secret list", "List the names of secrets", "[--last N]", kListOptions, kNone, 0, Rest::words,
+     secret_list},
+    {"secret delete", "Delete a secret", "SECRET", kNone, kSecretChoice, 1, Rest::words,
+     secret_delete},
     {"experiment list", "List experiments", "[--last N]", kListOptions, kNone, 0, Rest::words,
      experiment_list},
     {"workspace create", "Make a workspace", "NAME", kWorkspaceCreateOptions, kWorkspaceChoice, 1,
@@ -104,13 +139,9 @@ const Command kCommands[] = {
 
 // Known words whose time has not come: refused by name, so that nobody looks for a mistyping.
 constexpr std::string_view kLater[] = {
-    "run submit-script",
     "run submit-hyperdrive",
     "run submit-pipeline",
     "run evict",
-    "run rerun",
-    "run diff",
-    "run update",
     "run monitor-tensorboard",
     "workspace update",
     "workspace share",
@@ -121,17 +152,16 @@ constexpr std::string_view kLater[] = {
     "experiment create",
     "experiment show",
     "experiment delete",
-    "secret",
     "studio",
     "compute",
     "computetarget",
-    "job",
+    "job connect-ssh",
+    "job show-services",
     "data",
     "dataset",
     "datastore",
     "environment",
     "model",
-    "folder",
     "pipeline",
     "service",
     "endpoint",
@@ -200,6 +230,16 @@ bool asks_for(std::span<const std::string> words, std::string_view name, std::st
                      [&](const std::string& word) { return word == name || word == letter; });
 }
 
+// A script's own --help is the script's.
+bool asks_for_help(const Command* command, std::span<const std::string> words) {
+  if (command != nullptr && command->rest == Rest::after_word) {
+    const auto args = Args::parse(
+        {{command->options, command->shared, kCommon}, command->words_max, command->rest}, words);
+    if (args) return args->has("help");
+  }
+  return asks_for(words, "--help", "-h");
+}
+
 int run_command(const Command& command, std::span<const std::string> words) {
   const Grammar grammar{
       {command.options, command.shared, kCommon}, command.words_max, command.rest};
@@ -235,7 +275,8 @@ int run(std::span<const std::string> words) {
   Split split = split_name(kCommon, words, is_group);
   const bool help_word = !split.name.empty() && split.name.front() == "help";
   if (help_word) split = split_name(kCommon, split.left, is_group);
-  const bool help = help_word || asks_for(split.left, "--help", "-h");
+  const std::string name = join(split.name, " ");
+  const bool help = help_word || asks_for_help(find_command(name), split.left);
   if (split.name.empty()) {
     if (asks_for(split.left, "--version", "--version")) {
       return show("trainyard " + std::string(kVersion) + "\n");
@@ -245,7 +286,6 @@ int run(std::span<const std::string> words) {
     if (!args) return say_error(args.error());
     return show(group_help("", kCommands));
   }
-  const std::string name = join(split.name, " ");
   if (const Command* command = find_command(name); command != nullptr) {
     if (help) return show(command_help(*command, kCommon));
     return run_command(*command, split.left);

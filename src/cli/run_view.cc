@@ -58,6 +58,22 @@ const Json& member(const Json& object, std::string_view key) {
   return found == object.end() ? kNull : *found;
 }
 
+// "loss 0.094, acc 0.91": the first few numbers a script told; what we measure ourselves apart.
+std::string latest_metrics(const Json& run, size_t count_max) {
+  std::vector<std::string> shown;
+  const Json& metrics = member(run, "metrics");
+  if (!metrics.is_object()) return {};
+  for (const auto& [name, value] : metrics.items()) {
+    if (!value.is_number() || name.starts_with("system/")) continue;
+    if (shown.size() == count_max) {
+      shown.emplace_back("…");
+      break;
+    }
+    shown.push_back(fmt::format("{} {:.4g}", name, value.get<double>()));
+  }
+  return join(shown, ", ");
+}
+
 std::string about(const Json& run, WallTime now) {
   Table table;
   const auto add = [&](std::string_view name, const std::string& value) {
@@ -74,13 +90,28 @@ std::string about(const Json& run, WallTime now) {
   add("workspace", cell_of(run, "workspace"));
   add("target", cell_of(run, "target"));
   add("user", cell_of(run, "user"));
+  add("parent", cell_of(run, "parentId"));
+  add("description", cell_of(run, "description"));
   add("tags", pairs(member(run, "tags")));
+  add("properties", pairs(member(run, "properties")));
+  add("parameters", pairs(member(run, "parameters")));
   add("created", cell_of(run, "createdAt") + " (" + ago(member(run, "createdAt"), now) + ")");
   add("started", cell_of(run, "startedAt"));
   add("ended", cell_of(run, "endedAt"));
   add("time", time_taken(run, now));
   add("studio", cell_of(run, "studioUrl"));
   return render_table(table, {});
+}
+
+std::string metrics(const Json& run) {
+  const Json& all = member(run, "metrics");
+  if (!all.is_object() || all.empty()) return {};
+  Table table{{"METRIC", "LATEST"}, {}};
+  for (const auto& [name, value] : all.items()) {
+    table.rows.push_back(
+        {name, value.is_number_float() ? fmt::format("{:.6g}", value.get<double>()) : cell(value)});
+  }
+  return "\n" + render_table(table, {});
 }
 
 std::string attempts(const Json& run, WallTime now) {
@@ -136,19 +167,24 @@ std::string code(const Json& run, bool all_files) {
 }  // namespace
 
 std::vector<std::string> run_header() {
-  return {"RUN", "EXPERIMENT", "STATUS", "TARGET", "STARTED", "TIME", "USER"};
+  return {"RUN", "EXPERIMENT", "STATUS", "TARGET", "STARTED", "TIME", "USER", "METRICS"};
 }
 
 std::vector<std::string> run_row(const Json& run, WallTime now) {
-  return {cell_of(run, "id"),     cell_of(run, "experiment"),         cell_of(run, "status"),
-          cell_of(run, "target"), ago(member(run, "startedAt"), now), time_taken(run, now),
-          cell_of(run, "user")};
+  return {cell_of(run, "id"),
+          cell_of(run, "experiment"),
+          cell_of(run, "status"),
+          cell_of(run, "target"),
+          ago(member(run, "startedAt"), now),
+          time_taken(run, now),
+          cell_of(run, "user"),
+          latest_metrics(run, 3)};
 }
 
 std::vector<std::string> run_raw_row(const Json& run) {
   return {cell_of(run, "id"),     cell_of(run, "experiment"), cell_of(run, "status"),
           cell_of(run, "target"), cell_of(run, "startedAt"),  cell_of(run, "endedAt"),
-          cell_of(run, "user")};
+          cell_of(run, "user"),   latest_metrics(run, 3)};
 }
 
 View run_details_view(Context& context, Files files) {
@@ -158,7 +194,8 @@ View run_details_view(Context& context, Files files) {
 }
 
 std::string run_details(const Json& run, WallTime now, Files files) {
-  return about(run, now) + attempts(run, now) + phases(run) + code(run, files == Files::all);
+  return about(run, now) + metrics(run) + attempts(run, now) + phases(run) +
+         code(run, files == Files::all);
 }
 
 std::string ago(const Json& time, WallTime now) {

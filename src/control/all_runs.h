@@ -71,6 +71,8 @@ class AllRuns final : public Control {
   };
   // The first of the queue that fit, as far as they fit one after the other; in the ledger already.
   Result<std::vector<Claim>> choose();
+  Result<bool> add_claims(db::Db& db, const std::vector<store::QueuedRun>& front,
+                          std::vector<Claim>& claims);
   Status commit_claims(std::vector<Claim>& claims);
   void place(const Claim& claim);
   Assignment assignment(const Claim& claim) const;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "control/all_runs.h"
 #include "store/run_queries.h"
@@ -10,6 +11,12 @@ constexpr int kClaimsMax = 64;            // In one transaction: bounds how long
 constexpr seconds kIdle{30};              // A round at least this often.
 constexpr seconds kPauseAfterFailure{1};  // Of engine or disk, before the queue is tried again.
 constexpr seconds kLate{5};               // A round later than this was not ours to be.
+
+void add(Resources& all, const Resources& more) {
+  all.cpus += more.cpus;
+  all.memory_bytes += more.memory_bytes;
+  all.gpus += more.gpus;
+}
 
 }  // namespace
 
@@ -40,7 +47,8 @@ SteadyTime AllRuns::tick() {
 }
 
 // By priority, then first come, first served: the first of the queue that does not fit holds the
-// others back, so that a large run is not passed by for ever.
+// others back, so that a large run is not passed by for ever. One that waits for GPUs only lets by
+// those that want none: they take nothing from it.
 void AllRuns::place_waiting() {
   while (parts_.clock.steady() >= place_after_) {
     if (ledger_.with([](const Ledger& ledger) { return ledger.cpus_free() <= 0; })) return;
@@ -69,16 +77,11 @@ Result<std::vector<AllRuns::Claim>> AllRuns::choose() {
       place_after_ = parts_.clock.steady() + kPauseAfterFailure;
       return {};
     }
-    Resources all{.cpus = 0};
-    for (const store::QueuedRun& queued : front) {
-      all.cpus += queued.resources.cpus;
-      all.memory_bytes += queued.resources.memory_bytes;
-      all.gpus += queued.resources.gpus;
-      if (!ledger_.with([&](const Ledger& l) { return l.fits(all); })) break;
-      TRY_SET(Run run, store::load_run(db, queued.id, store::Detail::brief));
-      const AttemptId attempt{run.id, run.life.attempt + 1};
-      claims.push_back({std::move(run), attempt, new_secret("tya_"), {}});
-    }
+    TRY_SET(const bool gpus_lack, add_claims(db, front, claims));
+    if (!gpus_lack) return {};
+    TRY_SET(const auto plain,
+            store::queue_front(db, std::min(window, kClaimsMax), store::Wanting::no_gpu));
+    TRY(add_claims(db, plain, claims));
     return {};
   };
   TRY(parts_.store.read(look));
@@ -87,6 +90,29 @@ Result<std::vector<AllRuns::Claim>> AllRuns::choose() {
     for (Claim& c : claims) c.gpus = ledger.take(c.attempt, c.run.spec.resources, now);
   });
   return claims;
+}
+
+// Those of `front` that fit beside what is claimed already, up to the first that does not. True
+// when that one lacks GPUs.
+Result<bool> AllRuns::add_claims(db::Db& db, const std::vector<store::QueuedRun>& front,
+                                 std::vector<Claim>& claims) {
+  Resources all{.cpus = 0};
+  std::set<std::string> claimed;
+  for (const Claim& claim : claims) {
+    add(all, claim.run.spec.resources);
+    claimed.insert(claim.run.id.value);
+  }
+  for (const store::QueuedRun& queued : front) {
+    if (claimed.contains(queued.id.value)) continue;
+    add(all, queued.resources);
+    if (!ledger_.with([&](const Ledger& l) { return l.fits(all); })) {
+      return !ledger_.with([&](const Ledger& l) { return l.fits({.cpus = 0, .gpus = all.gpus}); });
+    }
+    TRY_SET(Run run, store::load_run(db, queued.id, store::Detail::brief));
+    const AttemptId attempt{run.id, run.life.attempt + 1};
+    claims.push_back({std::move(run), attempt, new_secret("tya_"), {}});
+  }
+  return false;
 }
 
 // On the disk before the engine is asked: an attempt's number is never handed out twice, whatever

@@ -25,7 +25,7 @@ struct Yard {
   TempDir dir;
   FakeClock clock;
   NullLog log;
-  FakeEngine engine{{.cpus = 2, .memory_bytes = 16 * kGb}};
+  FakeEngine engine;
   std::unique_ptr<store::Store> store;
   std::unique_ptr<Control> control;
   Guarded<std::multiset<std::string>> changed;
@@ -33,7 +33,10 @@ struct Yard {
 
   fs::path reserve;  // None unless a test sets one.
 
-  Yard() { start(); }
+  explicit Yard(engine::Capacity capacity = {.cpus = 2, .memory_bytes = 16 * kGb})
+      : engine(std::move(capacity)) {
+    start();
+  }
 
   void start() {
     auto opened = store::Store::open(dir.path() / "trainyard.db", clock, {.reserve = reserve});

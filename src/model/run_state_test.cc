@@ -142,3 +142,92 @@ TEST_CASE("a status has the contract's name, both ways") {
   }
   CHECK(!run_status_from("Done"));
 }
+
+namespace {
+
+Ended ended_with(EndCause cause, int exit_code, int attempt = 1) {
+  AttemptEnd end;
+  end.cause = cause;
+  end.exit_code = exit_code;
+  end.ranks_started = true;
+  end.error = "why";
+  return {attempt, end};
+}
+
+RunLife running_with(RetryPolicy retry) {
+  RunLife life{.status = RunStatus::running, .attempt = 1};
+  life.retry = std::move(retry);
+  return life;
+}
+
+}  // namespace
+
+TEST_CASE("an attempt is made again for the causes asked for, as often as asked for") {
+  struct Row {
+    EndCause cause;
+    const char* name;
+    bool by_default;
+  };
+  const Row rows[] = {{EndCause::exited, "failed", true},
+                      {EndCause::lost, "lost", true},
+                      {EndCause::no_space, "no_space", false},
+                      {EndCause::time_limit, "time_limit", false}};
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const auto step = advance(running_with({.max = 1}), ended_with(row.cause, 3));
+    REQUIRE(step);
+    CHECK((step->life.status == RunStatus::queued) == row.by_default);
+    for (const Row& asked : rows) {
+      const auto chosen =
+          advance(running_with({.max = 2, .causes = {asked.name}}), ended_with(row.cause, 3));
+      REQUIRE(chosen);
+      const bool again = row.cause == asked.cause;
+      CAPTURE(asked.name);
+      CHECK((chosen->life.status == RunStatus::queued) == again);
+      CHECK(chosen->life.retries == (again ? 1 : 0));
+      if (again) {
+        CHECK(chosen->actions == std::vector{RunAction::release, RunAction::requeue});
+      }
+    }
+  }
+}
+
+TEST_CASE("retries run out, and are not made for success, cancel or a broken command") {
+  RunLife life = running_with({.max = 2});
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    life = advance(life, ended_with(EndCause::exited, 1, attempt))->life;
+    REQUIRE(life.status == RunStatus::queued);
+    CHECK(life.retries == attempt);
+    life = advance(life, Claimed{})->life;
+    life.status = RunStatus::running;
+  }
+  CHECK(advance(life, ended_with(EndCause::exited, 7, 3))->life.status == RunStatus::failed);
+  CHECK(advance(life, ended_with(EndCause::exited, 7, 3))->life.exit_code == 7);
+  const RunLife fresh = running_with({.max = 2});
+  CHECK(advance(fresh, ended_with(EndCause::exited, 0))->life.status == RunStatus::completed);
+  CHECK(advance(fresh, ended_with(EndCause::canceled, 1))->life.status == RunStatus::canceled);
+  CHECK(advance(fresh, ended_with(EndCause::prepare_failed, 127))->life.status ==
+        RunStatus::failed);
+  RunLife asked = fresh;
+  asked.cancel_asked = true;
+  CHECK(advance(asked, ended_with(EndCause::exited, 1))->life.status == RunStatus::failed);
+  CHECK(advance(asked, ended_with(EndCause::lost, 1))->life.status == RunStatus::canceled);
+}
+
+TEST_CASE("an interactive run begins and ends by its program's word, or by a cancel at once") {
+  RunLife life;
+  CHECK_FALSE(advance(life, BegunOutside{}));
+  life.interactive = true;
+  life = advance(life, BegunOutside{})->life;
+  CHECK(life.status == RunStatus::running);
+  CHECK_FALSE(advance(life, BegunOutside{}));
+  CHECK(advance(life, EndedOutside{RunStatus::completed, ""})->life.exit_code == 0);
+  const RunLife failed = advance(life, EndedOutside{RunStatus::failed, "no"})->life;
+  CHECK(failed.error == "no");
+  CHECK(failed.exit_code == 1);
+  CHECK_FALSE(advance(failed, EndedOutside{RunStatus::completed, ""}));
+  CHECK_FALSE(advance(life, EndedOutside{RunStatus::running, ""}));
+  CHECK(advance(life, CancelAsked{"ada"})->life.status == RunStatus::canceled);
+  CHECK_FALSE(advance(RunLife{.status = RunStatus::running, .attempt = 1},
+                      EndedOutside{RunStatus::completed, ""}));
+}

@@ -131,12 +131,13 @@ Status add_event(db::Transaction& transaction, RunHead& head, const RunEventReco
   return {};
 }
 
-Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit) {
+Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit, Wanting wanting) {
+  constexpr int kAny = INT32_MAX;
   std::vector<QueuedRun> queued;
   TRY_SET(db::Statement rows,
           db.query("SELECT id, number, cpus, memory_bytes, gpus FROM runs WHERE final = 0 AND "
-                   "status = 'Queued' ORDER BY priority DESC, number LIMIT ?",
-                   {limit}));
+                   "status = 'Queued' AND gpus <= ? ORDER BY priority DESC, number LIMIT ?",
+                   {wanting == Wanting::anything ? kAny : 0, limit}));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return queued;

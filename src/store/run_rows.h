@@ -79,7 +79,9 @@ struct QueuedRun {
   Resources resources;
 };
 // By priority; among equals first come first.
-Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit);
+enum class Wanting { anything, no_gpu };
+Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit,
+                                           Wanting wanting = Wanting::anything);
 // Queued runs before this one in that order.
 Result<int64_t> count_queued_before(db::Db& db, Priority priority, int64_t number);
 // Those of a priority with after < number < before.

@@ -28,6 +28,49 @@ extern const std::span<const Option> kRunDownloadLogsOptions;
 extern const std::span<const Option> kRunDownloadOptions;
 extern const std::span<const Option> kRunChoice;  // Which run: for all that take one.
 
+Result<int> run_submit_script(Context& context);
+Result<int> run_update(Context& context);
+extern const std::span<const Option> kRunSubmitScriptOptions;
+extern const std::span<const Option> kRunUpdateOptions;
+// All that a run logged, into the folder.
+struct Fetched {
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+};
+Result<Fetched> fetch_logs(Context& context, const RunId& id, const fs::path& folder);
+
+Result<int> job_create(Context& context);
+Result<int> job_show(Context& context);
+Result<int> job_list(Context& context);
+Result<int> job_stream(Context& context);
+Result<int> job_cancel(Context& context);
+Result<int> job_download(Context& context);
+Result<int> job_validate(Context& context);
+Result<int> job_update(Context& context);
+Result<int> job_archive(Context& context);
+Result<int> job_restore(Context& context);
+extern const std::span<const Option> kJobCreateOptions;
+extern const std::span<const Option> kJobShowOptions;
+extern const std::span<const Option> kJobListOptions;
+extern const std::span<const Option> kJobDownloadOptions;
+extern const std::span<const Option> kJobValidateOptions;
+extern const std::span<const Option> kJobUpdateOptions;
+extern const std::span<const Option> kJobChoice;  // Which job: for all that take one.
+
+Result<int> folder_attach(Context& context);
+extern const std::span<const Option> kFolderAttachOptions;
+
+Result<int> run_rerun(Context& context);
+Result<int> run_diff(Context& context);
+extern const std::span<const Option> kRunRerunOptions;
+extern const std::span<const Option> kRunDiffOptions;
+
+Result<int> secret_set(Context& context);
+Result<int> secret_list(Context& context);
+Result<int> secret_delete(Context& context);
+extern const std::span<const Option> kSecretSetOptions;
+extern const std::span<const Option> kSecretChoice;
+
 Result<int> experiment_list(Context& context);
 // For lists that are short: newest first, cut by --last.
 extern const std::span<const Option> kListOptions;
