@@ -1,65 +1,16 @@
 #include "http/tls.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 
-#include <cstdlib>
 #include <latch>
 #include <thread>
 
-#include "http/test_authority.h"
-#include "http/test_server.h"
-#include "http/trust.h"
+#include "http/line.h"
+#include "http/test_tls.h"
 
 namespace trainyard::http {
 
 namespace {
-
-// A server that speaks TLS on its port, and whom this process trusts.
-struct TlsServer : TestServer {
-  TestAuthority authority;
-  TlsFiles files;
-
-  TlsServer() {
-    files = write_pem(authority.issue(), dir.path(), "server");
-    options.tls = files;
-    const std::filesystem::path trusted = dir.path() / "ca.pem";
-    REQUIRE(write_file(trusted, authority.certificate()).has_value());
-    ::setenv("TRAINYARD_CA_FILE", trusted.c_str(), 1);
-  }
-  ~TlsServer() { ::unsetenv("TRAINYARD_CA_FILE"); }
-
-  Address over_tls(std::string host = "127.0.0.1") const {
-    return {.host = std::move(host), .port = server->port(), .tls = true};
-  }
-  Client tls_client() const { return Client(over_tls(), ""); }
-};
-
-Fd connect_tcp(uint16_t port) {
-  Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
-  return fd;
-}
-
-// What comes until the other end closes.
-std::string read_all(int fd) {
-  std::string all;
-  char buffer[4096];
-  for (;;) {
-    const ssize_t n = ::recv(fd, buffer, sizeof(buffer), 0);
-    if (n <= 0) return all;
-    all.append(buffer, static_cast<size_t>(n));
-  }
-}
-
-void send_raw(int fd, std::string_view bytes) {
-  REQUIRE(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-          static_cast<ssize_t>(bytes.size()));
-}
 
 // Bytes that differ everywhere, so that one piece in the place of another is seen.
 std::string pattern(size_t size) {
@@ -70,56 +21,6 @@ std::string pattern(size_t size) {
     byte = static_cast<char>(state >> 24);
   }
   return bytes;
-}
-
-// TLS by hand, over a blocking socket: sends what it is told.
-struct RawTls {
-  Fd fd;
-  std::unique_ptr<Trust> trust = Trust::load().value();
-  std::unique_ptr<TlsSession> session;
-
-  explicit RawTls(uint16_t port) : fd(connect_tcp(port)) {
-    session = trust->session(fd.get(), "127.0.0.1").value();
-    auto step = session->handshake();
-    while (step == TlsSession::Handshake::wants_read) {
-      wait();
-      step = session->handshake();
-    }
-    REQUIRE(step == TlsSession::Handshake::done);
-  }
-  void wait() const {
-    pollfd one{fd.get(), POLLIN, 0};
-    REQUIRE(::poll(&one, 1, 20'000) == 1);
-  }
-  void send(std::string_view bytes) const {
-    REQUIRE(session->send(bytes) == static_cast<ssize_t>(bytes.size()));
-  }
-  // Until `enough` has come, or the end.
-  std::string read(std::string_view enough) const {
-    std::string all;
-    char buffer[16384];
-    while (all.find(enough) == std::string::npos) {
-      const ssize_t n = session->recv(buffer);
-      if (n < 0 && errno == EAGAIN) {
-        wait();
-      } else if (n <= 0) {
-        return all + "[end]";
-      } else {
-        all.append(buffer, static_cast<size_t>(n));
-      }
-    }
-    return all;
-  }
-};
-
-Response hello(const Request&) { return Response::text("hello"); }
-
-Handler when_ready(TestServer& test, std::atomic<bool>& ready) {
-  return [&](const Request& request) {
-    const SteadyTime until = request.arrived + seconds(600);
-    if (ready || test.clock.steady() >= until) return Response::text("ready.");
-    return Response::parked("ready", until);
-  };
 }
 
 }  // namespace
@@ -225,60 +126,6 @@ TEST_CASE("a client that is silent in the handshake is cut, at its beginning or 
   CHECK(test.server->counts().refused == 2);
 }
 
-TEST_CASE("over TLS a parked request is woken, and a client that leaves is forgotten") {
-  TlsServer test;
-  std::atomic<bool> ready{false};
-  test.on(Method::get, "/wait", when_ready(test, ready));
-  test.on(Method::get, "/", hello);
-  test.start();
-  RawTls raw(test.server->port());
-  {
-    const RawTls leaves(test.server->port());
-    leaves.send("GET /wait HTTP/1.1\r\n\r\n");
-    raw.send("GET /wait HTTP/1.1\r\n\r\n");
-    REQUIRE(eventually([&] { return test.server->counts().parked == 2; }));
-    leaves.session->say_goodbye();
-    CHECK(eventually([&] { return test.server->counts().connections_open == 1; }));
-    CHECK(test.server->counts().parked == 1);
-  }
-  // One that says nothing when it leaves, and one that talks on while it waits.
-  {
-    RawTls(test.server->port()).send("GET /wait HTTP/1.1\r\n\r\n");
-  }
-  raw.send("GET / HTTP/1.1\r\n\r\n");
-  CHECK(eventually([&] {
-    return test.server->counts().connections_open == 1 && test.server->counts().parked == 1;
-  }));
-  ready = true;
-  test.server->notify("ready");
-  CHECK(raw.read("hello").find("ready.") != std::string::npos);
-}
-
-TEST_CASE("what is sent behind a parked request over TLS has its limit and is answered after it") {
-  TlsServer test;
-  std::atomic<bool> ready{false};
-  std::atomic<int> looks{0};
-  const Handler look = when_ready(test, ready);
-  test.on(Method::get, "/wait", [&](const Request& request) {
-    ++looks;
-    return look(request);
-  });
-  test.on(Method::post, "/", hello);
-  test.start();
-  RawTls raw(test.server->port());
-  raw.send("GET /wait HTTP/1.1\r\n\r\n");
-  REQUIRE(eventually([&] { return test.server->counts().parked == 1; }));
-  const std::string behind =
-      "POST / HTTP/1.1\r\ncontent-length: 150000\r\n\r\n" + std::string(150000, 'x');
-  raw.send(behind);
-  // Once for each record that was read ahead, and no more for those that were not.
-  REQUIRE(eventually([&] { return looks >= 5 && test.server->counts().parked == 1; }));
-  ready = true;
-  test.server->notify("ready");
-  CHECK(raw.read("hello").find("ready.") != std::string::npos);
-  CHECK(looks < 12);
-}
-
 TEST_CASE("a renewed certificate is taken up at once, and a broken one is not") {
   TlsServer test;
   test.on(Method::get, "/", hello);
@@ -307,38 +154,6 @@ TEST_CASE("a renewed certificate is taken up at once, and a broken one is not") 
   CHECK(get(last, "/").value().body == "hello");
 }
 
-TEST_CASE("a client over TLS is interrupted and timed out like any other") {
-  TlsServer test;
-  std::atomic<bool> ready{false};
-  test.on(Method::get, "/wait", when_ready(test, ready));
-  test.start();
-  Client client = test.tls_client();
-  std::jthread stopper([&] {
-    eventually([&] { return test.server->counts().parked == 1; });
-    client.interrupt();
-  });
-  const auto stopped = get(client, "/wait");
-  REQUIRE_FALSE(stopped.has_value());
-  CHECK(stopped.error().kind == ErrorKind::cancelled);
-  stopper.join();
-
-  ClientRequest request;
-  request.target = "/wait";
-  request.timeout = milliseconds(100);
-  const auto late = client.send(request);
-  REQUIRE_FALSE(late.has_value());
-  CHECK(late.error().kind == ErrorKind::unavailable);
-
-  // Somebody who takes connections and never speaks: the handshake waits.
-  const Fd mute = listen_tcp("127.0.0.1", 0).value();
-  Client waiting({.host = "127.0.0.1", .port = port_of(mute.get()).value(), .tls = true}, "");
-  const auto start = steady_clock::now();
-  CHECK(waiting.send(request).error().kind == ErrorKind::unavailable);
-  CHECK(elapsed_since(start) < milliseconds(5000));
-  waiting.interrupt();
-  CHECK(waiting.connect().error().kind == ErrorKind::cancelled);
-}
-
 TEST_CASE("https to a plain server fails in words") {
   TlsServer test;
   test.options.tls = {};
@@ -362,24 +177,6 @@ TEST_CASE("a connection over TLS that the server has closed is opened again") {
   CHECK(get(client, "/").value().body == "hello");
 }
 
-TEST_CASE("stopping ends TLS connections that idle, wait or shake hands") {
-  TlsServer test;
-  std::atomic<bool> ready{false};
-  test.on(Method::get, "/wait", when_ready(test, ready));
-  test.start();
-  const Fd silent = connect_tcp(test.server->port());
-  const RawTls idle(test.server->port());
-  const RawTls waits(test.server->port());
-  waits.send("GET /wait HTTP/1.1\r\n\r\n");
-  REQUIRE(eventually([&] { return test.server->counts().parked == 1; }));
-  const auto start = steady_clock::now();
-  test.server->stop();
-  CHECK(elapsed_since(start) < milliseconds(3000));
-  CHECK(idle.read("x") == "[end]");
-  CHECK(waits.read("\r\n\r\n").starts_with("HTTP/1.1 503"));
-  CHECK(read_all(silent.get()).empty());
-}
-
 TEST_CASE("many clients at once shake hands and are all answered") {
   TlsServer test;
   test.on(Method::get, "/", hello);
@@ -401,6 +198,17 @@ TEST_CASE("many clients at once shake hands and are all answered") {
     }
   }
   CHECK(answered == kClients * 5);
+}
+
+TEST_CASE("a ticket that comes after the handshake is not taken for the end of the connection") {
+  TlsServer test;
+  test.start();
+  Line line(test.over_tls());
+  REQUIRE(line.open(milliseconds(20'000)).has_value());
+  REQUIRE(line.wait(POLLIN, milliseconds(20'000)).has_value());
+  CHECK_FALSE(line.looks_closed());
+  test.server->stop();
+  CHECK(line.looks_closed());
 }
 
 }  // namespace trainyard::http
