@@ -151,3 +151,15 @@ TEST_CASE("the tables of the docs are the tables of the code") {
     CHECK_MESSAGE(shown == table->markdown(), "TRAINYARD_ACCEPT=1 writes ", name, " anew");
   }
 }
+
+TEST_CASE("the docs' examples are good") {
+  const auto example = [](const char* page) {
+    const auto text = read_file(fs::path(TRAINYARD_SOURCE_DIR) / page);
+    REQUIRE(text);
+    constexpr std::string_view kOpen = "```yaml\n";
+    const size_t begin = text->find(kOpen) + kOpen.size();
+    return text->substr(begin, text->find("```", begin) - begin);
+  };
+  CHECK(validate_runconfig(example("docs/dialects/runconfig.md"), "f").empty());
+  CHECK(validate_job(example("docs/dialects/job.md"), "f").empty());
+}

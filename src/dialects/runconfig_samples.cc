@@ -40,7 +40,8 @@ history:
 }
 
 std::string_view sample_conda_dependencies() {
-  return R"(# The Python packages of a run, for run configurations whose userManagedDependencies is false.
+  return R"(# The Python packages of a run, for run configurations whose
+# userManagedDependencies is false.
 name: project_environment
 dependencies:
 - python=3.11
