@@ -5,6 +5,7 @@ import os
 
 from .record_file import RecordFile
 from .reported_run import ReportedRun
+from .run import FINAL
 from .warn import warn
 
 _exit_failed = False
@@ -31,6 +32,11 @@ class ScriptRun(ReportedRun):
             name = os.environ.get("AZUREML_ARM_PROJECT_NAME") or "default"
             self._experiment = Experiment(Workspace(workspace_name=workspace), name)
         return self._experiment
+
+    def get_status(self) -> str:
+        status = super().get_status()
+        # We run, whether or not the server has been told already.
+        return status if status in ("Finalizing", "CancelRequested") + FINAL else "Running"
 
     def complete(self, **_) -> None:
         """Does nothing: the run is over when its processes are, and then by their exit code."""

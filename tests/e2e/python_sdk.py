@@ -31,7 +31,7 @@ class Sdk(YardTest):
         done = self.run_cli("submit", "-e", "exp", "--", sys.executable, "train.py", timeout=120)
         self.assertEqual(done.code, code, done)
         self.done = done
-        return self.show(self.json("run", "list")[0]["id"])
+        return self.show(done.err.splitlines()[-1].split()[1].rstrip(":"))
 
     def metrics(self, run_id):
         return json.loads(self.python(f"print(json.dumps(Workspace().get_run('{run_id}').get_metrics()))"))

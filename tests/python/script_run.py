@@ -260,6 +260,16 @@ class Labels(InRun):
         with self.assertRaises(Conflict):
             run.add_properties({"p": "2"})
 
+    def test_it_runs_whatever_the_server_was_told_so_far(self):
+        yard = Yard()
+        server = FakeServer(yard)
+        self.addCleanup(server.close)
+        os.environ["TRAINYARD_SERVER"] = server.url
+        run = ScriptRun()
+        for told, seen in (("Preparing", "Running"), ("Running", "Running"), ("CancelRequested",) * 2):
+            yard.add_run(run.id, status=told)
+            self.assertEqual(run.get_status(), seen)
+
     def test_it_knows_who_it_is_without_a_server(self):
         run = self.run_
         self.assertEqual((run.id, run.name, run.experiment.name, run.experiment.workspace.name, run.status),
