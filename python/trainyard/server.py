@@ -194,7 +194,11 @@ class Server:
             return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
         import ssl
         trusted = os.environ.get("TRAINYARD_CA_FILE")
-        context = ssl.create_default_context(cafile=trusted or None)
+        try:
+            context = ssl.create_default_context(cafile=trusted or None)
+        except OSError as error:  # Not there, or no certificate.
+            raise UserError(f"TRAINYARD_CA_FILE: {trusted}: {error.strerror or error}",
+                            "It names a file with the certificate to trust.") from error
         return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout,
                                            context=context)
 

@@ -94,6 +94,10 @@ class Connections(ServedTest):
         self.set_env(TRAINYARD_CA_FILE=str(certificate))
         self.assertEqual(Workspace(server=server.url, token=TOKEN).get_details(), {"name": "default"})
         self.assertNotIn("GET /workspaces/default", self.yard.asked[:-1])
+        for wrong in ("/no/such/file", str(key)):
+            self.set_env(TRAINYARD_CA_FILE=wrong)
+            with self.assertRaisesRegex(UserError, f"TRAINYARD_CA_FILE: {wrong}"):
+                Workspace(server=server.url, token=TOKEN).get_details()
 
     def test_a_forked_child_does_not_speak_on_its_parents_connection(self):
         self.workspace.get_details()
