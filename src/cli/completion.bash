@@ -2,7 +2,7 @@
 
 _trainyard() {
   local program=${1/#\~/$HOME} left=${COMP_LINE:0:COMP_POINT} trimmed word value description
-  local -a words=()
+  local -a words=() plain=()
   local -i i
 
   # Bash takes words apart at = and : too; what stands together is one word to us.
@@ -17,6 +17,13 @@ _trainyard() {
       words+=("$word")
     fi
     left=${trimmed#"$word"}
+  done
+
+  # Words come as they were typed, with their quotes.
+  for word in "${words[@]}"; do
+    word=${word#[\'\"]}
+    word=${word%[\'\"]}
+    plain+=("${word//\\/}")
   done
 
   # What bash will not replace, for it stands before the last = or :.
@@ -36,11 +43,12 @@ _trainyard() {
       *)
         [[ $value != *[:=] ]] || compopt -o nospace 2>/dev/null
         value=${value#"$kept"}
-        [[ $value != *[!A-Za-z0-9_.:=/@%+,-]* ]] || printf -v value %q "$value"
+        [[ $value != *[!A-Za-z0-9_.:=/@%+,-]* || $current == [\'\"]* ]] ||
+          printf -v value %q "$value"
         COMPREPLY+=("$value")
         ;;
     esac
-  done < <("$program" __complete -- "${words[@]}" 2>/dev/null)
+  done < <("$program" __complete -- "${plain[@]}" 2>/dev/null)
 }
 
 # After "--": as if the command there were all that was typed.

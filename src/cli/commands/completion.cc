@@ -65,23 +65,25 @@ class Asking {
       case Source::runs:
         return ask_runs();
       case Source::experiments:
-        return offer_all(api_.experiments(workspace_of(completion_)), "name", {"runCount", "runs"});
+        return offer_all(api_.experiments(workspace_of(completion_)), "name",
+                         {"runs: ", "runCount"});
       case Source::workspaces:
         return offer_all(api_.workspaces(), "name", {});
       case Source::users:
-        return offer_all(api_.users(), "name", {"role", ""});
+        return offer_all(api_.users(), "name", {"", "role"});
       case Source::secrets:
         return offer_all(secrets(), "name", {});
       case Source::tokens:
-        return offer_all(api_.tokens(), "id", {"label", ""});
+        return offer_all(api_.tokens(), "id", {"", "label"});
     }
     return {};
   }
 
  private:
+  // What is said of an item: "runs: 7".
   struct Remark {
+    std::string_view before;
     std::string_view key;
-    std::string_view unit;
   };
 
   void offer(const std::string& value, std::string description) {
@@ -94,15 +96,14 @@ class Asking {
     for (const Json& item : *list) {
       const std::string value = item.is_string() ? item.get<std::string>() : cell_of(item, key);
       if (!value.starts_with(completion_.begun)) continue;
-      std::string words = remark.key.empty() ? "" : cell_of(item, remark.key);
-      if (!words.empty() && !remark.unit.empty()) words += " " + std::string(remark.unit);
-      offer(value, std::move(words));
+      const std::string words = remark.key.empty() ? "" : cell_of(item, remark.key);
+      offer(value, words.empty() ? "" : std::string(remark.before) + words);
     }
     return {};
   }
 
   static std::string about(const Json& run) {
-    const std::string name = cell_of(run, "displayName");
+    const std::string name = cell_of(run, "name");
     std::vector<std::string> words = {cell_of(run, "status"), cell_of(run, "experiment")};
     if (!name.empty() && name != cell_of(run, "id")) words.insert(words.begin(), name);
     return join(words, ", ");
@@ -121,7 +122,7 @@ class Asking {
       const std::string id = cell_of(run, "id");
       if (id.starts_with(begun)) {
         offer(id, about(run));
-      } else if (cell_of(run, "displayName").starts_with(begun)) {
+      } else if (cell_of(run, "name").starts_with(begun)) {
         named.push_back(run);
       }
     }
