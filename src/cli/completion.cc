@@ -16,8 +16,9 @@ struct Meaning {
 
 // What stands for what in usages and in the tables of options.
 constexpr Meaning kWords[] = {
-    {"RUN", Source::runs},     {"RUN:PATH", Source::runs}, {"FILE", Source::files},
-    {"SCRIPT", Source::files}, {"DEST", Source::files},    {"DIR", Source::folders},
+    {"RUN", Source::runs},       {"RUN:PATH", Source::runs}, {"FILE", Source::files},
+    {"SCRIPT", Source::files},   {"DEST", Source::files},    {"DIR", Source::folders},
+    {"SECRET", Source::secrets},
 };
 
 // Whose NAME or ID it is, by the beginning of an option's key or by a command's group.
@@ -85,8 +86,12 @@ class Walk {
       : commands_(commands), common_(common) {}
 
   void pass(const std::string& word, size_t next) {
-    if (begins_command_) return;
+    if (begins_command_ || begins_script_) return;
     if (take_value(word)) return;
+    if (command_ != nullptr && command_->rest == Rest::after_word && !is_option(word)) {
+      begins_script_ = true;
+      return;
+    }
     if (word == "--" && !words_only_) {
       words_only_ = true;
       begins_command_ = command_ != nullptr && command_->rest == Rest::apart;
@@ -104,6 +109,8 @@ class Walk {
     result_.begun = word;
     if (begins_command_) {
       result_.source = Source::command;
+    } else if (begins_script_) {
+      result_.source = Source::files;  // A script's words are its own; most are files.
     } else if (waits_ != nullptr && !(waits_->takes == Takes::list && is_option(word))) {
       want_value(*waits_);
     } else if (!words_only_ && word.starts_with('-')) {
@@ -312,6 +319,7 @@ class Walk {
   size_t words_ = 0;
   bool words_only_ = false;
   bool begins_command_ = false;
+  bool begins_script_ = false;
   Completion result_;
 };
 

@@ -30,6 +30,7 @@ constexpr Option kList[] = {
 };
 constexpr Option kUser[] = {{"--role", Takes::value, "ROLE", "reader or admin; else reader."},
                             {"--name -n", Takes::value, "NAME", "The user."}};
+constexpr Option kSecret[] = {{"--secret", Takes::value, "SECRET", "One more."}};
 constexpr Option kToken[] = {{"--user", Takes::value, "NAME", "Whose; else yours."},
                              {"--id -i", Takes::value, "ID", "Its number."}};
 const std::span<const Option> kNone;
@@ -45,6 +46,8 @@ const Command kCommands[] = {
     {"job validate", "Check job files", "[OPTION]… FILE…", kNone, kNone, 9},
     {"job show", "Show a job", "NAME", kNone, kChoice, 1},
     {"folder attach", "Attach a folder", "[DIR]", kNone, kNone, 1},
+    {"folder script", "Run one", "[OPTION]… SCRIPT ARG…", kList, kNone, 0, Rest::after_word},
+    {"secret delete", "Delete a secret", "SECRET", kSecret, kNone, 1},
     {"completion", "Print a script", "bash|zsh|fish", kNone, kNone, 1},
     {"supervise", "Carry an attempt", "--folder DIR", kNone, kNone, 0, Rest::words, nullptr, true},
 };
@@ -60,7 +63,8 @@ Words values(const Words& words) {
 }  // namespace
 
 TEST_CASE("the first words are commands and groups, each once, the internal ones aside") {
-  CHECK(values({""}) == Words{"submit", "run", "user", "token", "job", "folder", "completion"});
+  CHECK(values({""}) ==
+        Words{"submit", "run", "user", "token", "job", "folder", "secret", "completion"});
   CHECK(values({}) == values({""}));
   CHECK(values({"ru"}) == Words{"run"});
   CHECK(values({"run", ""}) == Words{"list", "show", "cp"});
@@ -131,6 +135,8 @@ TEST_CASE("words of the help say what a value is") {
   CHECK(asked({"user", "delete", "-n", "x"}).source == Source::users);
   CHECK(asked({"token", "revoke", "--user", ""}).source == Source::users);
   CHECK(asked({"token", "revoke", ""}).source == Source::tokens);
+  CHECK(asked({"secret", "delete", ""}).source == Source::secrets);
+  CHECK(asked({"secret", "delete", "--secret", ""}).source == Source::secrets);
   CHECK(asked({"folder", "attach", ""}).source == Source::folders);
   CHECK(asked({"--home", ""}).source == Source::folders);
   CHECK(asked({"run", "cp", ""}).source == Source::runs);
@@ -158,6 +164,13 @@ TEST_CASE("what follows -- is a command line of the user's own") {
   CHECK(asked({"submit", "--", "python", "--", "x"}).command_at == 2);
   // Where a command has none, -- only ends the options.
   CHECK(asked({"run", "show", "--", "-x"}).source == Source::runs);
+}
+
+TEST_CASE("a script's words are files, options or not") {
+  CHECK(asked({"folder", "script", "-e", "x", ""}).source == Source::files);
+  CHECK(asked({"folder", "script", "-e", "x", "train.py", ""}).source == Source::files);
+  CHECK(asked({"folder", "script", "-e", "x", "train.py", "--sta"}).candidates.empty());
+  CHECK(values({"folder", "script", "--sta"}) == Words{"--status"});
 }
 
 TEST_CASE("a list goes on until the next option") {

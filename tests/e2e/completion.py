@@ -130,6 +130,10 @@ class Completion(YardTest):
         self.assertEqual(self.words("run", "list", "-w", "lab", "-e", ""), "")
         self.assertEqual(self.words("run", "list", "-w", "l"), "lab\n")
         self.assertEqual(self.words("user", "delete", "a"), "ada\treader\n")
+        self.ok("secret", "set", "API_KEY", "--value", "not in the answer")
+        self.assertEqual(self.words("secret", "delete", ""), "API_KEY\n")
+        self.assertEqual(self.words("submit", "--secret", "API"), "API_KEY\n")
+        self.assertEqual(self.words("secret", "delete", "-w", "lab", ""), "")
         elsewhere = str(self.scratch / "elsewhere")
         self.assertEqual(self.words("--home", elsewhere, "run", "show", ""), "")
 

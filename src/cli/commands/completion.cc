@@ -11,7 +11,6 @@
 #include "cli/commands/commands.h"
 #include "cli/console.h"
 #include "cli/exit.h"
-#include "http/message.h"
 
 namespace trainyard::cli {
 
@@ -72,7 +71,7 @@ class Asking {
       case Source::users:
         return offer_all(api_.users(), "name", {"", "role"});
       case Source::secrets:
-        return offer_all(secrets(), "name", {});
+        return offer_all(api_.secrets(workspace_of(completion_)), "name", {});
       case Source::tokens:
         return offer_all(api_.tokens(), "id", {"", "label"});
     }
@@ -134,16 +133,6 @@ class Asking {
       offer(cell_of(run, "id"), about(run));
     }
     return {};
-  }
-
-  Result<Json> secrets() {
-    http::ClientRequest request;
-    request.target =
-        "/api/v1/workspaces/" + http::encode_url(workspace_of(completion_)) + "/secrets";
-    TRY_SET(const http::Response response, api_.http().send(request));
-    if (response.status != 200) return fail(ErrorKind::unavailable, "no list");
-    TRY_SET(Json answer, wire::parse(response.body));
-    return answer.is_object() ? answer.value("items", Json::array()) : answer;
   }
 
   Completion& completion_;
