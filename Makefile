@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 T ?=
 
-.PHONY: help packages build test demo bench torture sim fuzz lint format install clean
+.PHONY: help packages build test demo bench torture sim fuzz gpu lint format install clean
 
 help:  # Lists the commands
 	@sed -n 's/^\([a-z]*\):.*#  *\(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -41,6 +41,9 @@ sim:  # Simulates whole lives of runs with faults (SEED= replays one)
 	@cmake --build --preset dev -j $(JOBS) --target sim_test
 	@SEED=$(SEED) build/dev/sim_test
 
+gpu: build  # Tests with a real GPU, on a machine that has one and PyTorch
+	@python3 tests/gpu/gpu.py
+
 fuzz:  # Feeds the parsers what they do not expect, SECONDS=60 each (FUZZERS='job …' for some)
 	@scripts/install-packages build test fuzz
 	@scripts/fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(FUZZERS)
@@ -54,7 +57,7 @@ lint:  # clang-format and clang-tidy over all files
 format:  # Writes all C++ as clang-format wants it
 	@scripts/check-format --fix
 
-install: build  # Binary and manuals under PREFIX=/usr/local
+install: build  # Binary, Python package, manuals, completion under PREFIX=/usr/local
 	@cmake --install build/release --prefix $(PREFIX)
 
 clean:  # Removes build/

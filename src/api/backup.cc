@@ -20,6 +20,7 @@ using wire::Json;
 constexpr int kFormat = 1;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kDatabase = "trainyard.db";
+constexpr const char* kSecretsKey = "secrets.key";
 
 // A hard link, where we may; else a copy.
 enum class How { link, copy };
@@ -29,6 +30,7 @@ struct Copied {
   int64_t bytes = 0;
 };
 
+Status copy_one(const fs::path& from, const fs::path& to, How how, Copied& copied);
 Status copy_tree(const fs::path& from, const fs::path& to, How how, Copied& copied);
 Status sync_everything(const fs::path& folder);
 Result<Json> read_manifest(const fs::path& folder);
@@ -65,6 +67,9 @@ Result<Json> backup_to(const BackupParts& parts, const fs::path& folder) {
   TRY(copy_tree(parts.home.blobs(), folder / "blobs", How::link, blobs));
   Copied runs;
   TRY(copy_tree(parts.home.runs(), folder / "runs", How::copy, runs));
+  // Without it the secrets in the database would be lost; with it the backup is as secret as they.
+  Copied key;
+  TRY(copy_one(parts.home.secrets_key(), folder / kSecretsKey, How::copy, key));
   TRY(sync_everything(folder));
   const Json manifest = {{"format", kFormat},
                          {"version", kVersion},
@@ -92,6 +97,7 @@ Result<Json> restore(const fs::path& folder, const Home& home) {
   Copied copied;
   TRY(copy_tree(folder / "blobs", home.blobs(), How::copy, copied));
   TRY(copy_tree(folder / "runs", home.runs(), How::copy, copied));
+  TRY(copy_one(folder / kSecretsKey, home.secrets_key(), How::copy, copied));
   const fs::path half = home.tmp() / kDatabase;
   fs::remove(half, error);
   fs::copy_file(folder / kDatabase, half, error);

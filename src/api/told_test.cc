@@ -183,6 +183,12 @@ TEST_CASE("children are made by records, told of by records, and end with their 
                             "\n"
                             R"({"k":"metric","r":"kid-1","n":"score","v":9})"
                             "\n"
+                            R"({"k":"child","r":"grandkid-1","p":"kid-2"})"
+                            "\n"
+                            R"({"k":"metric","r":"grandkid-1","n":"deep","v":1})"
+                            "\n"
+                            R"({"k":"child","r":"stray","p":"other-run-1"})"
+                            "\n"
                             R"({"k":"end","r":"kid-1","v":"Completed"})"
                             "\n"
                             R"({"k":"metric","r":"kid-1","n":"score","v":10})"
@@ -201,10 +207,13 @@ TEST_CASE("children are made by records, told of by records, and end with their 
   const Json children = json_of(fetch(live.people, "/api/v1/runs?parent=calm-finch-2"))["items"];
   CHECK(children.size() == 2);
   CHECK(json_of(fetch(live.people, "/api/v1/runs"))["items"].size() == 2);
-  CHECK(json_of(fetch(live.people, "/api/v1/runs?children=1"))["items"].size() == 4);
+  CHECK(json_of(fetch(live.people, "/api/v1/runs?children=1"))["items"].size() == 5);
+  CHECK(live.shown("grandkid-1")["parentId"] == "kid-2");
+  CHECK(live.shown("grandkid-1")["metrics"]["deep"] == 1);
   live.yard.finish(live.run, 1, 3);
   const Json second = live.shown("kid-2");
   CHECK(second["status"] == "Failed");
+  CHECK(live.shown("grandkid-1")["status"] == "Failed");
   CHECK(second["error"].get<std::string>().find("calm-finch-2") != std::string::npos);
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/process.h"
 #include "base/text.h"
+#include "gpu/gpus.h"
 
 namespace trainyard::cli {
 namespace {
@@ -106,12 +107,27 @@ std::string_view to_string(Grade grade) {
 
 Finding look_at_machine() {
   const int cpus = cpu_count();
-  std::error_code ignored;
-  const bool gpu = fs::exists("/dev/nvidia0", ignored) || fs::exists("/dev/kfd", ignored);
   return {Grade::ok, "local",
-          fmt::format("{} CPU{}, {}, {}", cpus, cpus == 1 ? "" : "s", format_size(memory_bytes()),
-                      gpu ? "a GPU (not given out yet)" : "no GPU"),
-          ""};
+          fmt::format("{} CPU{}, {}", cpus, cpus == 1 ? "" : "s", format_size(memory_bytes())), ""};
+}
+
+Finding look_at_gpus() {
+  const gpu::Gpus gpus = gpu::Gpus::open();
+  if (gpus.devices().empty()) {
+    // The card is there and its driver does not answer: worth a word, unlike no card.
+    std::error_code ignored;
+    const bool card = fs::exists("/dev/nvidia0", ignored);
+    return {card ? Grade::warn : Grade::ok, "gpu", "none: " + gpus.why_none(),
+            card ? "Runs go without; see whether nvidia-smi works." : ""};
+  }
+  std::vector<std::string> names;
+  for (const gpu::Device& device : gpus.devices()) {
+    names.push_back(fmt::format("{} {} ({})", device.index, device.name,
+                                format_size(static_cast<uint64_t>(device.memory_bytes))));
+  }
+  std::string text = join(names, ", ") + "; driver " + gpus.driver();
+  for (const std::string& remark : gpus.remarks()) text += "; " + remark;
+  return {Grade::ok, "gpu", text, ""};
 }
 
 Finding look_at_home(const Home& home) {

@@ -21,6 +21,7 @@ struct Finding {
 
 // This machine, as a place for runs. Each looks at one thing and changes nothing.
 Finding look_at_machine();
+Finding look_at_gpus();
 Finding look_at_home(const Home& home);
 Finding look_at_disk(const Home& home);
 Finding look_at_namespaces();

@@ -13,6 +13,7 @@ namespace trainyard::control {
 namespace {
 
 constexpr size_t kChildrenMax = 100'000;  // Of one run.
+constexpr int kDepthMax = 16;             // Of children of children.
 
 // Records being taken, inside the transaction. Points are put aside and written at the end; labels
 // are loaded once a run and saved once.
@@ -33,6 +34,7 @@ class Taker {
     std::optional<Labels> labels;
   };
   Result<About*> find(const std::string& child);
+  Status check_descends(const RunId& id);
   Result<Labels*> labels_of(About& about);
   Status add_child(const wire::Record& record);
   Status end_child(const wire::Record& record);
@@ -50,10 +52,7 @@ Result<Taker::About*> Taker::find(const std::string& child) {
   store::RunHead head = head_;
   if (!child.empty() && child != head_.id.value) {
     TRY_SET(head, store::run_head(transaction_.db(), RunId{child}));
-    TRY_SET(const Run run, store::load_run(transaction_.db(), head.id, store::Detail::brief));
-    if (run.parent != head_.id.value) {
-      return fail(ErrorKind::denied, "run " + child + " is no child of " + head_.id.value);
-    }
+    TRY(check_descends(head.id));
     if (is_final(head.life.status)) {
       return fail(ErrorKind::conflict, "run " + child + " is over");
     }
@@ -62,6 +61,18 @@ Result<Taker::About*> Taker::find(const std::string& child) {
   const int64_t number = head.number;
   return &about_.emplace(child, About{std::move(head), store::PointBatch(number), {}})
               .first->second;
+}
+
+// A child, or a child of one.
+Status Taker::check_descends(const RunId& id) {
+  RunId at = id;
+  for (int depth = 0; depth < kDepthMax; ++depth) {
+    TRY_SET(const Run run, store::load_run(transaction_.db(), at, store::Detail::brief));
+    if (run.parent == head_.id.value) return {};
+    if (run.parent.empty()) break;
+    at = RunId{run.parent};
+  }
+  return fail(ErrorKind::denied, "run " + id.value + " is no child of " + head_.id.value);
 }
 
 Result<Labels*> Taker::labels_of(About& about) {
@@ -108,7 +119,9 @@ Status Taker::add_child(const wire::Record& record) {
   TRY(check_name(record.run, "run id"));
   TRY_SET(const auto known, store::find_run_head(transaction_.db(), RunId{record.run}));
   if (known) return {};  // An attempt before told of it.
-  TRY_SET(const auto siblings, store::open_children(transaction_.db(), head_.number));
+  TRY_SET(const About* above, find(record.parent));
+  const store::RunHead& parent_head = above->head;
+  TRY_SET(const auto siblings, store::open_children(transaction_.db(), parent_head.number));
   if (siblings.size() >= kChildrenMax) return fail(ErrorKind::invalid, "too many children");
   TRY_SET(const Run parent, store::load_run(transaction_.db(), head_.id, store::Detail::brief));
   Submission submission{.id = RunId{record.run}, .spec = {}, .user = parent.user};
@@ -116,7 +129,7 @@ Status Taker::add_child(const wire::Record& record) {
   submission.spec.experiment = parent.spec.experiment;
   submission.spec.display_name = record.name;
   submission.spec.target = parent.spec.target;
-  submission.spec.parent = head_.id.value;
+  submission.spec.parent = parent_head.id.value;
   submission.spec.interactive = true;
   const std::string json = wire::dump(wire::encode(submission.spec));
   TRY(insert(transaction_, {.submission = submission,

@@ -84,6 +84,7 @@ Result<Record> parse_record(std::string_view text, WallTime now) {
   }
   if (kind == "child") {
     record.kind = RecordKind::child;
+    TRY_SET(record.parent, text_member(line, "p", false));
     return record;
   }
   record.removes = !line.contains("v") || line["v"].is_null();

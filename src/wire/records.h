@@ -17,7 +17,8 @@
 //   {"k":"doc","n":"m","v":…,"t":µs}                    any JSON
 //   {"k":"param","n":"lr","v":"0.1"}
 //   {"k":"tag","n":"k","v":"v"|null}   {"k":"property","n":"k","v":"v"}
-//   {"k":"child","r":ID,"n":"display name","t":µs}      an interactive child run of this one
+//   {"k":"child","r":ID,"n":"display name","t":µs}      an interactive child run of this one, or,
+//                                                       with "p": ID, of that child of it
 //   {"k":"end","r":ID,"v":"Completed","e":"why"}        the child's end
 //
 // Any line may have "r": the child it is about.
@@ -28,6 +29,7 @@ enum class RecordKind { points, parameter, tag, property, child, end };
 struct Record {
   RecordKind kind = RecordKind::points;
   std::string run;          // The child it is about; empty: the run itself.
+  std::string parent;       // child: of which child; empty: of the run itself.
   std::string name;         // Of metric, parameter, tag, property; a child's display name.
   std::string metric_kind;  // points: scalar, list, row, table, image, doc.
   std::vector<Point> points;

@@ -148,6 +148,7 @@ Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
       {"timeLimitSeconds", run.spec.time_limit_s},
       {"cost", nullptr},
       {"studioUrl", std::string(base_url) + "/runs/" + run.id.value},
+      {"number", run.number},
       {"version", run.version},
   };
   return json;

@@ -57,6 +57,7 @@ Result<int> doctor(Context& context) {
   TRY_SET(const Place place, context.place());
   const std::vector<Finding> findings = {
       look_at_machine(),
+      look_at_gpus(),
       look_at_home(place.home),
       look_at_disk(place.home),
       look_at_namespaces(),
