@@ -88,6 +88,8 @@ const Command kCommands[] = {
      kRunRerunOptions, kRunChoice, 1, Rest::words, run_rerun},
     {"run diff", "Say in what two runs differ", "RUN RUN", kRunDiffOptions, kNone, 2, Rest::words,
      run_diff},
+    {"run metrics", "Show what a run's script told", "RUN [--metric NAME]", kRunMetricsOptions,
+     kRunChoice, 1, Rest::words, run_metrics},
     {"secret set", "Keep a value that nobody is to read", "SECRET", kSecretSetOptions, kNone, 2,
      Rest::words, secret_set},
     {"secret list", "List the names of secrets", "[--last N]", kListOptions, kNone, 0, Rest::words,

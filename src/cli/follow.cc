@@ -4,7 +4,7 @@
 
 #include "cli/console.h"
 #include "cli/exit.h"
-#include "cli/run_view.h"
+#include "cli/job_view.h"
 
 namespace trainyard::cli {
 namespace {
@@ -203,9 +203,9 @@ Result<int> finish_followed(Context& context, const RunId& id, const Followed& f
     TRY_SET(client::Api * api, context.api());
     TRY_SET(const Json run, api->run(id));
     if (context.format_given()) {
-      TRY(context.print(run, run_details_view(context)));
+      TRY(print_run(context, run));
     } else {
-      TRY(context.write_metadata(run));
+      TRY(context.write_metadata(shaped_run(context, run)));
     }
   }
   const client::FollowState& state = followed.state;

@@ -60,7 +60,7 @@ TEST_CASE("the overview names every command but the internal ones") {
   }
   const std::string runs = group_help("run", all_commands());
   CHECK(runs.find("run logs") != std::string::npos);
-  CHECK(runs.find("submit") == std::string::npos);
+  CHECK(runs.find("server start") == std::string::npos);
 }
 
 TEST_CASE("markdown becomes plain text") {

@@ -10,8 +10,8 @@
 #include "cli/console.h"
 #include "cli/exit.h"
 #include "cli/follow.h"
+#include "cli/job_view.h"
 #include "cli/progress.h"
-#include "cli/run_view.h"
 #include "client/blobs.h"
 #include "snapshot/capture.h"
 
@@ -24,7 +24,8 @@ constexpr int kTries = 5;  // Of a submission whose server goes away; its id mak
 
 bool goes_along(std::string_view name) {
   return name == "PATH" || name == "HOME" || name == "USER" || name == "LANG" ||
-         name == "VIRTUAL_ENV" || name.starts_with("CONDA_");
+         name == "VIRTUAL_ENV" || name.starts_with("CONDA_") ||
+         name == "TRAINYARD_CA_FILE";  // Whom to trust, where the server speaks TLS.
 }
 
 // A whole machine's or account's files are seldom meant to be code.
@@ -121,7 +122,31 @@ Result<Sent> send(Context& context, const RunId& id, const RunSpec& spec, const 
   }
 }
 
+// A single file is a folder of that one file.
+Result<snapshot::Captured> capture_file(const fs::path& file) {
+  std::error_code ignored;
+  if (fs::is_symlink(fs::symlink_status(file, ignored))) {
+    return fail(ErrorKind::invalid, file.string() + ": a symbolic link cannot be a run's code",
+                "Name the file it leads to, or the folder.");
+  }
+  const fs::perms modes = fs::status(file, ignored).permissions();
+  TRY_SET(const std::string bytes, read_file(file));
+  const bool program = (modes & fs::perms::owner_exec) != fs::perms::none;
+  snapshot::Captured captured;
+  captured.tree.entries = {
+      {.kind = program ? snapshot::EntryKind::executable : snapshot::EntryKind::file,
+       .path = file.filename().string(),
+       .size = bytes.size(),
+       .digest = sha256(bytes),
+       .target = {}}};
+  captured.text = snapshot::encode(captured.tree);
+  captured.id = sha256(captured.text);
+  return captured;
+}
+
 Result<snapshot::Captured> take_snapshot(Context& context, const Submission& submission) {
+  std::error_code ignored;
+  if (fs::is_regular_file(*submission.code, ignored)) return capture_file(*submission.code);
   TRY_SET(const Place place, context.place());
   snapshot::CaptureOptions options;
   options.excluded = {place.home.root()};
@@ -224,7 +249,10 @@ Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then t
         _exit(kExitInterrupted);
       },
       [&] { context.interrupt(); });
-  const auto sent = send(context, id, spec, submission.code.value_or(fs::path()), captured, stage);
+  fs::path folder = submission.code.value_or(fs::path());
+  std::error_code ignored;
+  if (fs::is_regular_file(folder, ignored)) folder = folder.parent_path();
+  const auto sent = send(context, id, spec, folder, captured, stage);
   if (!sent && interrupts.wish() != Wish::none) {
     return fail(ErrorKind::cancelled, "run " + id.value + ": interrupted while it was submitted",
                 "Whether it was accepted is told by: trainyard run show " + id.value);
@@ -235,7 +263,7 @@ Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then t
   if (then == Then::nothing) return outcome;
   if (then == Then::print_id) {
     if (context.format_given()) {
-      TRY(context.print(sent->run, run_details_view(context)));
+      TRY(print_run(context, sent->run));
       return outcome;
     }
     if (args.has("output-metadata-file")) TRY(context.write_metadata(sent->run));

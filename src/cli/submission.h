@@ -13,9 +13,10 @@ namespace trainyard::cli {
 // A run that is to be submitted, however it was described: by options, a runconfig, a job file or
 // another run.
 struct Submission {
-  RunSpec spec;                  // Without the snapshot, where `folder` is to become one.
-  std::optional<fs::path> code;  // What to snapshot; none: spec.snapshot stands.
-  RunId id;                      // Made by us, so that a submission repeated is the same one.
+  RunSpec spec;  // Without the snapshot, where `folder` is to become one.
+  // What to snapshot, a folder or a single file; none: spec.snapshot stands.
+  std::optional<fs::path> code;
+  RunId id;  // Made by us, so that a submission repeated is the same one.
   // "target" -> "x.runconfig:3": who said what the server may refuse.
   std::map<std::string, std::string> places;
 };

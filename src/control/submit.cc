@@ -54,8 +54,10 @@ Result<Submitted> AllRuns::same_again(const store::RunHead& head, std::string_vi
 
 Status AllRuns::check_machine(const RunSpec& spec) const {
   if (spec.target != kLocal) {
+    const std::string near = nearest(spec.target, std::vector{std::string(kLocal)});
     return fail(ErrorKind::not_found, "target '" + spec.target + "' does not exist",
-                "Targets here: local.");
+                (near.empty() ? "" : "Did you mean '" + near + "'? ") +
+                    std::string("Targets here: local."));
   }
   if (spec.nodes != 1) {
     return fail(ErrorKind::invalid,

@@ -64,6 +64,8 @@ Result<int> run_rerun(Context& context);
 Result<int> run_diff(Context& context);
 extern const std::span<const Option> kRunRerunOptions;
 extern const std::span<const Option> kRunDiffOptions;
+Result<int> run_metrics(Context& context);
+extern const std::span<const Option> kRunMetricsOptions;
 
 Result<int> secret_set(Context& context);
 Result<int> secret_list(Context& context);

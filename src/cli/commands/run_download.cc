@@ -134,21 +134,26 @@ Result<Source> parse_source(const std::string& word) {
 constinit const std::span<const Option> kRunDownloadLogsOptions = kLogsOptions;
 constinit const std::span<const Option> kRunDownloadOptions = kDownloadOptions;
 
-Result<int> run_download_logs(Context& context) {
-  if (!context.args().has("output-dir")) {
-    return fail(ErrorKind::invalid, "where to?", "Give a folder with -d DIR.");
-  }
-  TRY_SET(const RunId id, context.chosen_run());
+Result<Fetched> fetch_logs(Context& context, const RunId& id, const fs::path& folder) {
   TRY_SET(client::Api * api, context.api());
   TRY_SET(std::vector<RemoteFile> files, list_files(*api, id));
   std::erase_if(files, [](const RemoteFile& file) {
     return file.kind == "output" || file.kind == "snapshot";
   });
-  const fs::path folder = context.args().value("output-dir");
   TRY(make_dirs(folder));
   TRY(fetch_all(context, *api, id, files,
                 [&](const RemoteFile& file) { return folder / file.path; }));
-  TRY(say_done(context, "logs", files.size(), total_of(files), folder));
+  return Fetched{files.size(), total_of(files)};
+}
+
+Result<int> run_download_logs(Context& context) {
+  if (!context.args().has("output-dir")) {
+    return fail(ErrorKind::invalid, "where to?", "Give a folder with -d DIR.");
+  }
+  TRY_SET(const RunId id, context.chosen_run());
+  const fs::path folder = context.args().value("output-dir");
+  TRY_SET(const Fetched logs, fetch_logs(context, id, folder));
+  TRY(say_done(context, "logs", logs.files, logs.bytes, folder));
   return kExitOk;
 }
 

@@ -1,0 +1,75 @@
+#include <set>
+
+#include "cli/commands/commands.h"
+#include "cli/submission.h"
+#include "dialects/runconfig.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--run-configuration-name -c", Takes::value, "CONFIG",
+     "The run configuration: NAME of .azureml/NAME.runconfig, or a file."},
+    {"--experiment-name -e --experiment", Takes::value, "NAME",
+     "The experiment; else the attached one, else the folder's name."},
+    {"--target --ct --compute-target-name", Takes::value, "NAME",
+     "Where to run; else what the run configuration says."},
+    {"--source-directory", Takes::value, "DIR", "The code to take along; else the project."},
+    {"--async --no-wait", Takes::nothing, "", "Print the run's id and do not wait."},
+    {"--conda-dependencies -d", Takes::value, "FILE", "", Since::later},
+};
+
+// As it was typed: that is how a place in a file is shown.
+Result<fs::path> folder_option(const Args& args, std::string_view key) {
+  const std::string given = args.value(key);
+  std::error_code error;
+  if (given.empty() || fs::is_directory(given, error)) return fs::path(given);
+  return fail(error ? ErrorKind::not_found : ErrorKind::invalid,
+              "--" + std::string(key) + " " + given + ": not a folder");
+}
+
+// In the source folder or the project; else where the project is attached, further up.
+Result<dialects::Runconfig> load(const Context& context, dialects::RunconfigAsk ask) {
+  auto loaded = dialects::load_runconfig(ask);
+  if (loaded || ask.name.empty() || loaded.error().kind != ErrorKind::not_found) return loaded;
+  TRY_SET(const Project project, context.project());
+  if (project.file.empty()) return loaded;
+  const auto above = dialects::find_runconfig(project.file.parent_path().parent_path(), ask.name);
+  if (!above) return loaded;
+  ask.name = above->string();
+  return dialects::load_runconfig(ask);
+}
+
+}  // namespace
+
+constinit const std::span<const Option> kRunSubmitScriptOptions = kOptions;
+
+Result<int> run_submit_script(Context& context) {
+  const Args& args = context.args();
+  dialects::RunconfigAsk ask{.name = args.value("run-configuration-name"),
+                             .words = args.rest(),
+                             .target = args.value("target")};
+  TRY_SET(const fs::path folder, context.folder());
+  if (args.has("path")) ask.project = args.value("path");
+  TRY_SET(ask.source, folder_option(args, "source-directory"));
+  TRY_SET(dialects::Runconfig config, load(context, std::move(ask)));
+  std::set<std::string> said;
+  for (const std::string& warning : config.warnings) {
+    if (said.insert(warning).second) context.warn(warning);
+  }
+  Submission submission{
+      .spec = std::move(config.spec), .id = new_run_id(), .places = std::move(config.places)};
+  if (config.any_python) submission.spec.command.front() = find_python();
+  TRY_SET(submission.spec.workspace, context.workspace());
+  TRY_SET(submission.spec.experiment, experiment_for(context, folder));
+  submission.spec.submit_environment = submit_environment();
+  std::error_code error;
+  submission.code = fs::canonical(config.source, error);
+  if (error) return fail_errno(error.value(), config.source.string());
+  TRY_SET(const SubmitOutcome outcome,
+          submit_run(context, std::move(submission),
+                     args.has("async") ? Then::print_id : Then::follow));
+  return outcome.code;
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,175 @@
+#include "cli/job_view.h"
+
+#include "cli/run_view.h"
+
+namespace trainyard::cli {
+namespace {
+
+const Json& member(const Json& object, std::string_view key) {
+  static const Json kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+Json object_of(const Json& run, std::string_view key) {
+  const Json& found = member(run, key);
+  return found.is_object() ? found : Json::object();
+}
+
+// A word as a shell would have to read it to see it as it is.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./=:,@%+";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+// A job's command is one text for a shell; other runs' words are put so that it is.
+std::string command_text(const Json& run) {
+  const Json& words = member(run, "command");
+  if (!words.is_array() || words.empty()) return {};
+  if (cell_of(run, "commandForm") == "shell") return cell(words.front());
+  std::string text;
+  for (const Json& word : words) text += (text.empty() ? "" : " ") + quoted(cell(word));
+  return text;
+}
+
+Json outputs_of(const Json& run) {
+  Json outputs = {{"default", {{"type", "uri_folder"}, {"path", "outputs/"}}}};
+  const Json named = object_of(run, "outputNames");
+  for (const auto& [name, path] : named.items()) {
+    const std::string text = cell(path);
+    outputs[name] = {{"type", text.ends_with('/') ? "uri_folder" : "uri_file"}, {"path", text}};
+  }
+  return outputs;
+}
+
+Json resources_of(const Json& run) {
+  return {{"instance_count", member(run, "nodeCount")},
+          {"cpus", member(run, "cpus")},
+          {"gpus", member(run, "gpus")}};
+}
+
+Json distribution_of(const Json& run) {
+  const int64_t ranks = run.value("processCountPerNode", int64_t{1});
+  if (ranks <= 1) return nullptr;
+  return {{"type", "pytorch"}, {"process_count_per_instance", ranks}};
+}
+
+Json limits_of(const Json& run) {
+  const int64_t limit = run.value("timeLimitSeconds", int64_t{0});
+  return limit == 0 ? Json() : Json::object({{"timeout", limit}});
+}
+
+std::string priority_of(const Json& run) {
+  const std::string priority = cell_of(run, "priority");
+  return priority == "normal" ? "medium" : priority;
+}
+
+std::string details(const Json& job, WallTime now) {
+  Table table;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    if (!value.empty()) table.rows.push_back({std::string(name), value});
+  };
+  const Json& created = member(member(job, "creation_context"), "created_at");
+  add("job", cell_of(job, "name"));
+  if (cell_of(job, "display_name") != cell_of(job, "name"))
+    add("name", cell_of(job, "display_name"));
+  const std::string exit = cell_of(job, "exit_code");
+  add("status", cell_of(job, "status") + (exit.empty() ? "" : ", exit " + exit));
+  add("reason", cell_of(job, "reason"));
+  if (cell_of(job, "error") != cell_of(job, "reason")) add("error", cell_of(job, "error"));
+  add("description", cell_of(job, "description"));
+  add("command", cell_of(job, "command"));
+  add("experiment", cell_of(job, "experiment_name"));
+  add("compute", cell_of(job, "compute"));
+  for (const auto& [name, value] : member(job, "inputs").items())
+    add("input", name + "=" + cell(value));
+  for (const auto& [name, value] : member(job, "tags").items())
+    add("tag", name + "=" + cell(value));
+  add("created", cell(created) + " (" + ago(created, now) + ")");
+  add("started", cell_of(job, "start_time"));
+  add("ended", cell_of(job, "end_time"));
+  add("studio", cell_of(member(member(job, "services"), "Studio"), "endpoint"));
+  return render_table(table, {});
+}
+
+}  // namespace
+
+Json job_json(const Json& run) {
+  const std::string id = cell_of(run, "id");
+  return {
+      {"name", id},
+      {"id", id},
+      {"display_name", member(run, "name")},
+      {"experiment_name", member(run, "experiment")},
+      {"description", member(run, "description")},
+      {"type", "command"},
+      {"status", member(run, "status")},
+      {"reason", member(run, "reason")},
+      {"error", member(run, "error")},
+      {"exit_code", member(run, "exitCode")},
+      {"command", command_text(run)},
+      {"code", member(run, "snapshotId")},
+      {"compute", member(run, "target")},
+      {"environment", member(run, "environment")},
+      {"environment_variables", object_of(run, "environmentVariables")},
+      {"inputs", object_of(run, "parameters")},
+      {"outputs", outputs_of(run)},
+      {"resources", resources_of(run)},
+      {"distribution", distribution_of(run)},
+      {"limits", limits_of(run)},
+      {"queue_settings", {{"priority", priority_of(run)}}},
+      {"tags", object_of(run, "tags")},
+      {"properties", object_of(run, "properties")},
+      {"metrics", object_of(run, "metrics")},
+      {"parent_job_name", member(run, "parentId")},
+      {"archived", member(run, "archived")},
+      {"workspace_name", member(run, "workspace")},
+      {"creation_context",
+       {{"created_at", member(run, "createdAt")},
+        {"created_by", member(run, "user")},
+        {"created_by_type", "User"}}},
+      {"start_time", member(run, "startedAt")},
+      {"end_time", member(run, "endedAt")},
+      {"services", {{"Studio", {{"endpoint", member(run, "studioUrl")}, {"type", "Studio"}}}}},
+  };
+}
+
+std::vector<std::string> job_header() {
+  return {"NAME", "DISPLAY NAME", "EXPERIMENT", "STATUS", "COMPUTE", "CREATED", "USER"};
+}
+
+std::vector<std::string> job_raw_row(const Json& job) {
+  const Json& made = member(job, "creation_context");
+  return {cell_of(job, "name"),       cell_of(job, "display_name"), cell_of(job, "experiment_name"),
+          cell_of(job, "status"),     cell_of(job, "compute"),      cell_of(made, "created_at"),
+          cell_of(made, "created_by")};
+}
+
+std::vector<std::string> job_row(const Json& job, WallTime now) {
+  std::vector<std::string> row = job_raw_row(job);
+  row[5] = ago(member(member(job, "creation_context"), "created_at"), now);
+  return row;
+}
+
+View job_view(Context& context) {
+  const WallTime now = context.clock().wall();
+  return {.table = [](const Json& job) { return Table{job_header(), {job_raw_row(job)}}; },
+          .text = [now](const Json& job) { return details(job, now); }};
+}
+
+bool speaks_of_jobs(const Context& context) { return context.command().name.starts_with("job "); }
+
+Json shaped_run(const Context& context, const Json& run) {
+  return speaks_of_jobs(context) ? job_json(run) : run;
+}
+
+Status print_run(Context& context, const Json& run) {
+  if (speaks_of_jobs(context)) return context.print(job_json(run), job_view(context));
+  return context.print(run, run_details_view(context));
+}
+
+}  // namespace trainyard::cli
