@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 
+from dialects_bench import dialects
 from python_bench import python_package
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -424,7 +425,8 @@ def resident(scratch):
 
 
 ROWS = [start_latency, submit_true, many_finished, durable_submissions, queued_runs, followers, console,
-        line_latency, snapshot, ignored, resident, python_package]
+        line_latency, snapshot, ignored, resident, python_package,
+        dialects]
 
 
 def main():
