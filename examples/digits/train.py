@@ -10,6 +10,11 @@ import os
 import random
 import time
 
+try:
+    from trainyard import Run  # There in every run; outside, `pip install ./python`.
+except ImportError:
+    Run = None
+
 SIDE = 8
 PIXELS = SIDE * SIDE
 CLASSES = 10
@@ -121,6 +126,7 @@ def main():
     parser.add_argument("--samples", type=int, default=3000)
     options = parser.parse_args()
 
+    run = Run.get_context() if Run else None
     chance = random.Random(options.seed)
     training = make_dataset(options.samples, chance)
     test = make_dataset(max(CLASSES, options.samples // 4), chance)
@@ -138,11 +144,17 @@ def main():
         matrix = confusion(network, test)
         accuracy = accuracy_of(matrix)
         took = time.monotonic() - start
+        if run:
+            run.log("loss", loss, step=epoch)
+            run.log("accuracy", accuracy, step=epoch)
         history.append({"epoch": epoch, "loss": loss, "accuracy": accuracy, "seconds": took})
         print(f"epoch {epoch}/{options.epochs}  loss {loss:.3f}  accuracy {accuracy:.3f}  {took:.1f} s",
               flush=True)
         save("metrics.json", {"history": history})
 
+    if run:
+        run.log_confusion_matrix("confusion", {"schema_type": "confusion_matrix", "schema_version": "v1", "data": {
+            "class_labels": [str(k) for k in range(CLASSES)], "matrix": matrix}})
     save("confusion_matrix.json", {"rows": "truth", "columns": "guess", "matrix": matrix})
     save("model.json", {"w1": network.w1, "b1": network.b1, "w2": network.w2, "b2": network.b2})
 
