@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "cli/output.h"
 
 namespace trainyard::cli {
 
@@ -49,9 +50,9 @@ std::string option_line(const Option& option) {
   }
   if (!option.word.empty()) names += " " + std::string(option.word);
   if (option.takes == Takes::list) names += "…";
-  const std::string gap = names.size() + 4 > kOptionColumn
-                              ? "\n" + std::string(kOptionColumn, ' ')
-                              : std::string(kOptionColumn - names.size() - 2, ' ');
+  const size_t width = columns(names);
+  const std::string gap = width + 4 > kOptionColumn ? "\n" + std::string(kOptionColumn, ' ')
+                                                    : std::string(kOptionColumn - width - 2, ' ');
   return "  " + names + gap + std::string(option.help) + "\n";
 }
 

@@ -15,18 +15,22 @@ bool has_errors(const Findings& findings) {
 Error as_error(const Findings& findings) {
   constexpr size_t kOthersMax = 5;  // More than that is no hint any more.
   Error error{ErrorKind::invalid, {}, {}};
-  size_t others = 0;
+  std::vector<std::string> others;
   for (const Finding& found : findings) {
-    if (found.severity != Severity::error) continue;
-    if (error.message.empty()) {
+    const bool is_error = found.severity == Severity::error;
+    if (is_error && error.message.empty()) {
       error.message = found.str();
       error.hint = found.hint;
-    } else if (++others <= kOthersMax) {
-      error.hint += (error.hint.empty() ? "Also: " : "\nAlso: ") + found.str();
+    } else if (is_error || found.message.starts_with("unknown key")) {
+      // A key that nobody knows may be the very one that an error misses.
+      others.push_back(found.str());
     }
   }
-  if (others > kOthersMax) {
-    error.hint += "\nAnd " + std::to_string(others - kOthersMax) + " more.";
+  for (size_t i = 0; i < others.size() && i < kOthersMax; ++i) {
+    error.hint += (error.hint.empty() ? "Also: " : "\nAlso: ") + others[i];
+  }
+  if (others.size() > kOthersMax) {
+    error.hint += "\nAnd " + std::to_string(others.size() - kOthersMax) + " more.";
   }
   return error;
 }

@@ -16,7 +16,7 @@ TEST_CASE("errors become one, the first in front; warnings are lines") {
   const Error error = as_error(findings);
   CHECK(error.kind == ErrorKind::invalid);
   CHECK(error.message == "f:2: bad");
-  CHECK(error.hint == "Do this.\nAlso: f: worse");
+  CHECK(error.hint == "Do this.\nAlso: f:1: unknown key 'x'\nAlso: f: worse");
   CHECK(warnings_of(findings) ==
         std::vector<std::string>{"f:1: unknown key 'x'", "f:3: no effect. Leave it out."});
   CHECK(!has_errors({findings[0]}));

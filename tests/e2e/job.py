@@ -235,6 +235,10 @@ class Job(YardTest):
     def test_what_a_file_lacks_or_has_too_much(self):
         self.assertIn("which job file?", self.refused(2, "job", "create"))
         self.refused(4, "job", "create", "-f", "missing.yml")
+        self.write("job.yml", "comand: x\n")
+        err = self.refused(2, "job", "create", "-f", "job.yml")
+        self.assertIn("error: job.yml:1: command: is missing\n", err)
+        self.assertIn("unknown key 'comand'; did you mean 'command'?", err)
         self.write("job.yml", HELLO + "tgas: {a: b}\n")
         done = self.run_cli("job", "create", "-f", "job.yml", "--stream")
         self.assertEqual(done.code, 0, done)

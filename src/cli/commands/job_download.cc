@@ -9,7 +9,8 @@ namespace {
 
 constexpr Option kOptions[] = {
     {"--all", Takes::nothing, "", "The logs and every named output too."},
-    {"--output-name", Takes::value, "OUTPUT", "Only this one of the outputs that the job file names."},
+    {"--output-name", Takes::value, "OUTPUT",
+     "Only this one of the outputs that the job file names."},
     {"--download-path -p", Takes::value, "DIR", "Where to put it; else the current folder."},
 };
 
