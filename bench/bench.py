@@ -19,6 +19,7 @@ import time
 
 from dialects_bench import dialects
 from python_bench import python_package
+from query_bench import queries
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
@@ -425,8 +426,7 @@ def resident(scratch):
 
 
 ROWS = [start_latency, submit_true, many_finished, durable_submissions, queued_runs, followers, console,
-        line_latency, snapshot, ignored, resident, python_package,
-        dialects]
+        line_latency, snapshot, ignored, resident, python_package, dialects, queries]
 
 
 def main():

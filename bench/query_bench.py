@@ -1,16 +1,14 @@
-#!/usr/bin/env python3
-"""A JMESPath query over 10,000 runs of about 1 KB, against Debian's jp; whole processes.
-
-query_bench.py QUERY_BENCH [JP]: the path of the bench_query program, and of jp.
-Prints for each query the least wall and the median CPU time of both, and how many times faster we are.
-"""
+"""JMESPath over 10,000 runs of about 1 KB, against Debian's jp, as a row of bench.py's table: whole
+processes, the least wall time of several, each answer compared with jp's."""
 import json
 import os
+import pathlib
+import shutil
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 RUNS = 10_000
 REPEAT = 7
@@ -57,20 +55,22 @@ def timed(command):
     return min(walls), statistics.median(cpus), json.loads(answer)
 
 
-def main():
-    ours = sys.argv[1]
-    jp = sys.argv[2] if len(sys.argv) > 2 else "jp"
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({"items": [run(number) for number in range(RUNS)], "next": None}, file)
-        file.flush()
-        print(f"{os.path.getsize(file.name) / RUNS:.0f} bytes a run, {RUNS} runs")
-        for query in QUERIES:
-            wall, cpu, answer = timed([ours, query, file.name])
-            jp_wall, jp_cpu, jp_answer = timed([jp, "-f", file.name, query])
-            same = "" if answer == jp_answer else "  ANSWERS DIFFER"
-            print(f"{wall * 1e3:6.0f} ms ({cpu * 1e3:4.0f} CPU)  jp {jp_wall * 1e3:6.0f} ms "
-                  f"({jp_cpu * 1e3:4.0f} CPU)  {jp_wall / wall:4.1f} times  {query}{same}")
-
-
-if __name__ == "__main__":
-    main()
+def queries(scratch):
+    jp = shutil.which("jp")
+    if jp is None:
+        print("skipped: jp is not installed (Debian package jp)")
+        return
+    ours = str(ROOT / "build" / "release" / "bench_query")
+    file = pathlib.Path(scratch) / "runs.json"
+    file.write_text(json.dumps({"items": [run(number) for number in range(RUNS)], "next": None}))
+    total, jp_total = 0, 0
+    for query in QUERIES:
+        wall, _, answer = timed([ours, query, str(file)])
+        jp_wall, _, jp_answer = timed([jp, "-f", str(file), query])
+        if answer != jp_answer:
+            raise RuntimeError(f"{query}: our answer differs from jp's")
+        total += wall
+        jp_total += jp_wall
+    faster = jp_total / total
+    yield (f"{len(QUERIES)} JMESPath queries over {RUNS:,} runs", f"{total * 1e3:.0f} ms",
+           f"jp {jp_total * 1e3:.0f} ms, {faster:.1f}x as long", total / jp_total, "<= 0.5x", faster >= 2)
