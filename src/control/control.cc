@@ -13,13 +13,14 @@ std::unique_ptr<Control> Control::create(Parts parts) {
 }
 
 AllRuns::AllRuns(Parts parts) : parts_(std::move(parts)), ledger_(parts_.engine.capacity()) {
-  parts_.engine.on_gone([bell = bell_](const AttemptId& attempt, const std::string& why) {
-    bell->note_gone(attempt, "its supervisor is gone: " + why);
-  });
+  parts_.engine.on_gone(
+      [bell = bell_](const AttemptId& attempt, const engine::Engine::Going& going) {
+        bell->note_gone(attempt, "its supervisor is gone: " + going.why);
+      });
 }
 
 AllRuns::~AllRuns() {
-  parts_.engine.on_gone([](const AttemptId&, const std::string&) {});
+  parts_.engine.on_gone([](const AttemptId&, const engine::Engine::Going&) {});
 }
 
 Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {

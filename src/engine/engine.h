@@ -10,11 +10,16 @@
 
 namespace trainyard::engine {
 
-// What a target has in all, for the scheduler to give out.
+// What a target has, for the scheduler to give out: of a machine, all of it; of a cluster, what one
+// node has at most, as far as that is known (0: not known).
 struct Capacity {
   int cpus = 0;
   int64_t memory_bytes = 0;
   std::vector<int> gpus;  // Device numbers.
+  int nodes = 1;          // The most that one run may have.
+  // 0: we decide what fits when. Else it has a queue of its own, and so many of our runs are handed
+  // to it at a time.
+  int window = 0;
 };
 
 enum class Placement {
@@ -41,6 +46,10 @@ class Engine {
 
   virtual Placement inspect(const AttemptId& attempt) = 0;
 
+  // What a placed attempt waits for before its supervisors appear, in words and numbers; empty:
+  // nothing is known. Quick: what was seen last.
+  virtual std::string waits_for(const AttemptId&) { return {}; }
+
   // Kills the supervisor and all it started, at once. For what no longer answers.
   virtual Status kill(const AttemptId& attempt) = 0;
 
@@ -49,7 +58,13 @@ class Engine {
 
   // Called, on a thread of the engine, when a supervisor has ended for good: the caller checks
   // whether its last report came, and if not the attempt is lost.
-  using Gone = std::function<void(const AttemptId&, const std::string& why)>;
+  struct Going {
+    std::string why;
+    // It will not be placed there, ever: what was asked for is refused, in the engine's own words.
+    bool refused = false;
+    bool evicted = false;  // The node was taken away: the run goes on elsewhere.
+  };
+  using Gone = std::function<void(const AttemptId&, const Going& going)>;
   virtual void on_gone(Gone gone) = 0;
 };
 

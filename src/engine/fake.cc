@@ -84,7 +84,7 @@ void FakeEngine::tell(const AttemptId& attempt, const std::string& why) {
     std::lock_guard lock(mutex_);
     gone = gone_;
   }
-  if (gone) gone(attempt, why);
+  if (gone) gone(attempt, {.why = why});
 }
 
 std::vector<AttemptId> FakeEngine::live() {

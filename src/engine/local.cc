@@ -307,7 +307,7 @@ void LocalEngine::forget_ended(const AttemptId& attempt, const std::string& why)
     return;  // Whoever releases an attempt knows that it is over.
   }
   std::lock_guard lock(gone_mutex_);
-  if (gone_) gone_(attempt, why);
+  if (gone_) gone_(attempt, {.why = why});
 }
 
 }  // namespace

@@ -60,7 +60,8 @@ struct Yard {
   void make() {
     REQUIRE(make_dirs(home.root()));
     engine = make_local({home, clock, log, dir.path() / "supervisor"}).value();
-    engine->on_gone([this](const AttemptId&, const std::string& why) {
+    engine->on_gone([this](const AttemptId&, const Engine::Going& going) {
+      const std::string& why = going.why;
       std::lock_guard lock(mutex);
       gone.push_back(why);
       changed.notify_all();

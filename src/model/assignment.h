@@ -22,9 +22,11 @@ struct Assignment {
   std::string experiment_id;
   std::string subscription_id;
   std::string resource_group;
-  std::vector<int> gpus;   // Device numbers on this node, for this attempt alone.
+  int node = 0;             // Which of the attempt's nodes this is, from 0.
+  std::string folder;       // Where on the node the attempt works; empty: where the file lies.
+  std::vector<int> gpus;    // Device numbers on this node, for this attempt alone.
   bool gives_gpus = false;  // The target gives out GPUs: those of others are hidden.
-  std::string outputs;    // The tree of outputs/ that the attempt before left; empty: none.
+  std::string outputs;      // The tree of outputs/ that the attempt before left; empty: none.
   RunSpec spec;
 
   AttemptId id() const { return {RunId{run}, attempt}; }
@@ -42,6 +44,8 @@ struct Assignment {
     f("experimentId", self.experiment_id);
     f("subscriptionId", self.subscription_id);
     f("resourceGroup", self.resource_group);
+    f("node", self.node);
+    f("folder", self.folder);
     f("gpus", self.gpus);
     f("givesGpus", self.gives_gpus);
     f("outputs", self.outputs);

@@ -1,0 +1,76 @@
+#include "model/compute.h"
+
+#include "base/id.h"
+
+namespace trainyard {
+namespace {
+
+constexpr int kNodesMax = 100'000;
+constexpr int64_t kIdleMax = 365LL * 24 * 3600;
+constexpr size_t kTextMax = 64 * 1024;
+
+std::unexpected<Error> refuse(std::string message, std::string hint = {}) {
+  return fail(ErrorKind::invalid, std::move(message), std::move(hint));
+}
+
+// What becomes a line of a job script must stay one.
+Status check_line(std::string_view text, std::string_view what) {
+  if (text.find_first_of(std::string_view("\n\r\0", 3)) != std::string_view::npos) {
+    return refuse(std::string(what) + ": must be one line");
+  }
+  return {};
+}
+
+// What becomes a word of a command must not look like an option, nor hold blanks.
+Status check_word(std::string_view text, std::string_view what) {
+  if (text.empty()) return {};
+  TRY(check_line(text, what));
+  if (text.starts_with('-') || text.find_first_of(" \t'\"`$\\;&|<>") != std::string_view::npos) {
+    return refuse(std::string(what) + " '" + std::string(text) + "': is not a name");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_compute(const ComputeSpec& spec) {
+  TRY(check_name(spec.name, "compute"));
+  if (spec.name == "local" || spec.name == "server") {
+    return refuse("'" + spec.name + "' is there from the start", "Choose another name.");
+  }
+  if (spec.engine != "slurm") {
+    return refuse("engine '" + spec.engine + "' is not known", "Engines: slurm.");
+  }
+  TRY(check_word(spec.ssh, "ssh"));
+  TRY(check_word(spec.partition, "partition"));
+  TRY(check_word(spec.account, "account"));
+  TRY(check_word(spec.qos, "qos"));
+  for (const std::string& line : spec.sbatch) {
+    TRY(check_line(line, "sbatch"));
+    if (!line.starts_with('-')) {
+      return refuse("sbatch '" + line + "': is no option", "As in: --sbatch=--constraint=fast");
+    }
+  }
+  if (spec.setup.size() > kTextMax) return refuse("setup: is longer than 64 kB");
+  TRY(check_line(spec.node_up, "node-up"));
+  TRY(check_line(spec.node_down, "node-down"));
+  if (spec.node_up.empty() != spec.node_down.empty()) {
+    return refuse("node-up and node-down go together",
+                  "One brings a node up, the other takes it down.");
+  }
+  if (spec.max_nodes < 1 || spec.max_nodes > kNodesMax)
+    return refuse("max nodes must be 1 or more");
+  if (spec.min_nodes < 0 || spec.min_nodes > spec.max_nodes) {
+    return refuse("min nodes must be 0 to max nodes (" + std::to_string(spec.max_nodes) + ")");
+  }
+  if (spec.idle_seconds < 0 || spec.idle_seconds > kIdleMax) {
+    return refuse("idle seconds are out of range");
+  }
+  if (spec.vm_priority != "dedicated" && spec.vm_priority != "lowpriority") {
+    return refuse("priority '" + spec.vm_priority + "' is not known",
+                  "Priorities: dedicated, lowpriority.");
+  }
+  return {};
+}
+
+}  // namespace trainyard
