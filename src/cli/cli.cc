@@ -63,6 +63,12 @@ const Command kCommands[] = {
      kRunDownloadOptions, kRunChoice, 1, Rest::words, run_download},
     {"run cp", "Copy a file or folder of a run", "RUN:PATH DEST", kNone, kNone, 2, Rest::words,
      run_cp},
+    {"run rerun", "Run a run's command once more, with other values or code", "RUN [--set K=V]…",
+     kRunRerunOptions, kRunChoice, 1, Rest::words, run_rerun},
+    {"run diff", "Say in what two runs differ", "RUN RUN", kRunDiffOptions, kNone, 2, Rest::words,
+     run_diff},
+    {"run metrics", "Show what a run's script told", "RUN [--metric NAME]", kRunMetricsOptions,
+     kRunChoice, 1, Rest::words, run_metrics},
     {"run update", "Change a run's tags", "RUN --add-tag K=V", kRunUpdateOptions, kRunChoice, 1,
      Rest::words, run_update},
     {"job create", "Run what a job file describes", "-f FILE [--stream]", kJobCreateOptions, kNone,
@@ -84,12 +90,6 @@ const Command kCommands[] = {
      job_restore},
     {"folder attach", "Attach a folder to a workspace", "[-w NAME]", kFolderAttachOptions, kNone, 0,
      Rest::words, folder_attach},
-    {"run rerun", "Run a run's command once more, with other values or code", "RUN [--set K=V]…",
-     kRunRerunOptions, kRunChoice, 1, Rest::words, run_rerun},
-    {"run diff", "Say in what two runs differ", "RUN RUN", kRunDiffOptions, kNone, 2, Rest::words,
-     run_diff},
-    {"run metrics", "Show what a run's script told", "RUN [--metric NAME]", kRunMetricsOptions,
-     kRunChoice, 1, Rest::words, run_metrics},
     {"secret set", "Keep a value that nobody is to read", "SECRET", kSecretSetOptions, kNone, 2,
      Rest::words, secret_set},
     {"secret list", "List the names of secrets", "[--last N]", kListOptions, kNone, 0, Rest::words,
@@ -205,7 +205,12 @@ Error unknown_command(const std::vector<std::string>& words) {
     known.emplace_back(words.size() > 1 ? command.name
                                         : command.name.substr(0, command.name.find(' ')));
   }
-  const std::string near = nearest(name, known);
+  std::string near = nearest(name, known);
+  // "rerun" is one of `run`.
+  for (const Command& command : kCommands) {
+    const bool same = near.empty() && command.name.ends_with(" " + words.front());
+    if (same && !command.internal) near = command.name;
+  }
   return {ErrorKind::invalid, "unknown command '" + name + "'",
           (near.empty() ? "" : "Did you mean 'trainyard " + near + "'?\n") +
               std::string("Commands are listed by: trainyard --help")};

@@ -79,6 +79,7 @@ TEST_CASE("what is unknown is refused with 2 and the nearest thing we know") {
   CHECK(has(command.errors, "error: unknown command 'run lst'\n"));
   CHECK(has(command.errors, "Did you mean 'trainyard run list'?"));
   CHECK(has(ran({"sumbit"}).errors, "'trainyard submit'"));
+  CHECK(has(ran({"rerun", "x"}).errors, "'trainyard run rerun'"));
   const Ran option = ran({"run", "list", "--sttus", "x"});
   CHECK(option.code == kExitInvalid);
   CHECK(has(option.errors, "Did you mean '--status'?"));

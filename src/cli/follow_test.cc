@@ -54,3 +54,24 @@ TEST_CASE("a run's details hold its command as a shell would take it, and its co
   CHECK(run_details(run, now, Files::all).find("f29") != std::string::npos);
   CHECK(run_row(run, now)[4] == "1 min ago");
 }
+
+TEST_CASE("a run's details say what it asked for beyond the ordinary") {
+  const WallTime now = parse_time("2026-11-15T12:00:00Z").value();
+  Json run = {{"id", "brisk-otter-1"},
+              {"priority", "normal"},
+              {"retries", 0},
+              {"maxRetries", 0},
+              {"secrets", Json::array()}};
+  const std::string ordinary = run_details(run, now, Files::some);
+  for (const char* word : {"priority", "retries", "secrets"}) {
+    CHECK(ordinary.find(word) == std::string::npos);
+  }
+  run["priority"] = "high";
+  run["retries"] = 1;
+  run["maxRetries"] = 3;
+  run["secrets"] = {"KEY", "OTHER"};
+  const std::string more = run_details(run, now, Files::some);
+  CHECK(more.find("priority  high\n") != std::string::npos);
+  CHECK(more.find("retries   1 of 3\n") != std::string::npos);
+  CHECK(more.find("secrets   KEY, OTHER\n") != std::string::npos);
+}

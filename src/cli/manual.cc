@@ -14,6 +14,7 @@ std::string_view embedded(std::string_view name);
 namespace {
 
 constexpr size_t kOptionColumn = 32;
+constexpr size_t kWidth = 112;
 
 std::string upper(std::string_view text) {
   std::string out(text);
@@ -23,13 +24,36 @@ std::string upper(std::string_view text) {
 
 std::string without_marks(std::string_view line) {
   std::string out;
+  bool code = false;  // There a star is a star.
   for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '`') continue;
-    if (line.substr(i, 2) == "**") {
+    if (line[i] == '`') {
+      code = !code;
+      continue;
+    }
+    if (!code && line.substr(i, 2) == "**") {
       ++i;
       continue;
     }
     out += line[i];
+  }
+  return out;
+}
+
+// Lines of what an option is for, each below the one before.
+std::string in_column(std::string_view help) {
+  std::string out;
+  size_t width = kOptionColumn;
+  for (const std::string& word : split(help, ' ')) {
+    if (width > kOptionColumn && width + 1 + columns(word) > kWidth) {
+      out += "\n" + std::string(kOptionColumn, ' ');
+      width = kOptionColumn;
+    }
+    if (width > kOptionColumn) {
+      out += ' ';
+      ++width;
+    }
+    out += word;
+    width += columns(word);
   }
   return out;
 }
@@ -53,7 +77,7 @@ std::string option_line(const Option& option) {
   const size_t width = columns(names);
   const std::string gap = width + 4 > kOptionColumn ? "\n" + std::string(kOptionColumn, ' ')
                                                     : std::string(kOptionColumn - width - 2, ' ');
-  return "  " + names + gap + std::string(option.help) + "\n";
+  return "  " + names + gap + in_column(option.help) + "\n";
 }
 
 std::string options_help(std::string_view title, std::span<const Option> first,

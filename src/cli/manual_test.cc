@@ -4,7 +4,9 @@
 
 #include <set>
 
+#include "base/text.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 
 namespace trainyard::cli {
 std::string_view embedded(std::string_view name);
@@ -48,6 +50,7 @@ TEST_CASE("the help of a command has its usage, its example and its options") {
     CHECK(help.find("EXAMPLE\n") != std::string::npos);
     CHECK(help.find("--home DIR") != std::string::npos);
     CHECK(help.find('`') == std::string::npos);
+    for (const std::string& line : split(help, '\n')) CHECK(columns(line) <= 115);
   }
 }
 
@@ -67,4 +70,5 @@ TEST_CASE("markdown becomes plain text") {
   CHECK(render_manual(
             "# name\n\nSome `code` and **bold**.\n\n## Example\n\n```console\na `b`\n```\n") ==
         "Some code and bold.\n\nEXAMPLE\n\n  a `b`\n");
+  CHECK(render_manual("It becomes `***`, **really**.") == "It becomes ***, really.\n");
 }

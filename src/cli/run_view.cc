@@ -52,6 +52,14 @@ std::string pairs(const Json& object) {
   return text;
 }
 
+std::string words(const Json& list) {
+  std::vector<std::string> all;
+  if (list.is_array()) {
+    for (const Json& word : list) all.push_back(cell(word));
+  }
+  return join(all, ", ");
+}
+
 const Json& member(const Json& object, std::string_view key) {
   static const Json kNull;
   const auto found = object.find(key);
@@ -90,6 +98,11 @@ std::string about(const Json& run, WallTime now) {
   add("workspace", cell_of(run, "workspace"));
   add("target", cell_of(run, "target"));
   add("user", cell_of(run, "user"));
+  if (cell_of(run, "priority") != "normal") add("priority", cell_of(run, "priority"));
+  if (run.value("maxRetries", 0) > 0) {
+    add("retries", cell_of(run, "retries") + " of " + cell_of(run, "maxRetries"));
+  }
+  add("secrets", words(member(run, "secrets")));
   add("parent", cell_of(run, "parentId"));
   add("description", cell_of(run, "description"));
   add("tags", pairs(member(run, "tags")));

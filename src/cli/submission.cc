@@ -36,7 +36,7 @@ Status check_folder(const Context& context, const fs::path& folder) {
   const bool is_home = home != nullptr && *home != '\0' && fs::equivalent(folder, home, ignored);
   if (!is_home && !fs::equivalent(folder, "/", ignored)) return {};
   return fail(ErrorKind::invalid,
-              "the current folder is " + std::string(is_home ? "your home directory" : "/") +
+              folder.string() + " is " + (is_home ? "your home directory" : "the whole machine") +
                   ": all of it would become the run's code",
               "Go to the folder of your script, or say that you mean it with --yes.");
 }
@@ -51,6 +51,22 @@ Status check_metadata_file(const Args& args) {
                                                    : ".";
   if (fs::is_directory(file, ignored)) return fail(ErrorKind::invalid, "-t: it is a folder");
   if (access(place.c_str(), W_OK) != 0) return fail_errno(errno, "-t " + file.string());
+  return {};
+}
+
+// The same for --download: the first folder above that is there must take what comes.
+Status check_download(const Args& args) {
+  if (!args.knows("download") || !args.has("download")) return {};
+  const std::string given = args.value("download");
+  if (given.empty()) return fail(ErrorKind::invalid, "--download: which folder?");
+  std::error_code error;
+  fs::path place = fs::absolute(given, error) / "outputs";
+  while (!fs::exists(place, error) && place.has_relative_path()) place = place.parent_path();
+  if (!fs::is_directory(place, error)) {
+    return fail(ErrorKind::invalid,
+                "--download " + given + ": " + place.string() + " is not a folder");
+  }
+  if (access(place.c_str(), W_OK) != 0) return fail_errno(errno, "--download " + given);
   return {};
 }
 
@@ -232,6 +248,7 @@ Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then t
   TRY(check_spec(spec));
   if (submission.code) TRY(check_folder(context, *submission.code));
   TRY(check_metadata_file(args));
+  TRY(check_download(args));
   TRY_SET(client::Api * api, context.api());
   if (spec.resources.gpus > 0 || args.has("verbose")) TRY(check_gpus(context, *api, spec));
   snapshot::Captured captured;
@@ -275,12 +292,14 @@ Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then t
   options.ranks = rank_count(spec);
   options.version = sent->run.value("version", int64_t{0});
   TRY_SET(const Followed followed, follow_run(context, id, options, interrupts));
+  Status fetched;
   if (followed.outcome == Outcome::ended && args.knows("download") && args.has("download")) {
-    // What came of the run is its own; a failure to fetch it is ours and said.
-    TRY_WITHIN("run " + id.value + " is over",
-               download_outputs(context, id, args.value("download")));
+    fetched = download_outputs(context, id, args.value("download"));
+    // What came of the run is its own and is told all the same.
+    if (!fetched) context.insist(trim(format_error(Error(fetched.error()).within("--download"))));
   }
   TRY_SET(outcome.code, finish_followed(context, id, followed));
+  if (!fetched && outcome.code == kExitOk) outcome.code = exit_code(fetched.error().kind);
   return outcome;
 }
 

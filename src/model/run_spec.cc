@@ -152,7 +152,12 @@ Status check_spec(const RunSpec& spec) {
   TRY(check_command(spec));
   TRY(check_retry(spec.retry));
   TRY(check_outputs(spec));
-  for (const std::string& secret : spec.secrets) TRY(check_name(secret, "secret"));
+  for (const std::string& secret : spec.secrets) {
+    TRY(check_name(secret, "secret"));
+    if (spec.environment_variables.contains(secret)) {
+      return refuse("variable " + secret + " is given twice, as a value and as a secret");
+    }
+  }
   if (!spec.distribution.empty() && spec.distribution != "none" && spec.distribution != "pytorch") {
     return refuse("distribution '" + spec.distribution + "' is not known here",
                   "Known: none, pytorch. MPI and TensorFlow come with a later version.");

@@ -35,6 +35,11 @@ TEST_CASE("a spec that cannot run is refused") {
       [](RunSpec& s) { s.distribution = "carrier-pigeon"; },
       [](RunSpec& s) { s.environment_variables["A=B"] = "x"; },
       [](RunSpec& s) { s.command.push_back(std::string("a\0b", 3)); },
+      [](RunSpec& s) { s.secrets = {"no name"}; },
+      [](RunSpec& s) {
+        s.secrets = {"KEY"};
+        s.environment_variables["KEY"] = "seen";
+      },
   };
   for (const auto& fault : faults) {
     RunSpec spec = good();

@@ -116,10 +116,12 @@ std::string words(const Json& diff) {
     Table table{{std::string(section), cell_of(diff, "a"), cell_of(diff, "b"), ""}, {}};
     for (const Json& row : rows) {
       const auto delta = row.find("delta");
+      std::string change = cell_of(row, "change");
+      if (change == "changed") {
+        change = delta == row.end() ? "" : fmt::format("{:+.6g}", delta->get<double>());
+      }
       table.rows.push_back(
-          {"  " + cell_of(row, "name"), cell_of(row, "a"), cell_of(row, "b"),
-           delta == row.end() ? (cell_of(row, "change") == "changed" ? "" : cell_of(row, "change"))
-                              : fmt::format("{:+.6g}", delta->get<double>())});
+          {"  " + cell_of(row, "name"), cell_of(row, "a"), cell_of(row, "b"), change});
     }
     text += render_table(table, {});
   }

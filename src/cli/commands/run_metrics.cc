@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 #include "cli/list_printer.h"
@@ -21,6 +22,19 @@ std::vector<std::string> point_row(const Json& point) {
           cell_of(point, "at")};
 }
 
+// A name that was mistyped gets the nearest of those there are.
+Error no_such_metric(client::Api& api, const RunId& id, const std::string& name) {
+  std::vector<std::string> known;
+  if (const auto answer = api.metrics(id)) {
+    for (const Json& metric : (*answer)["metrics"]) known.push_back(cell_of(metric, "name"));
+  }
+  const std::string near = nearest(name, known);
+  return {ErrorKind::not_found, "run " + id.value + " has no metric '" + name + "'",
+          known.empty() ? "Its script has told of none."
+                        : (near.empty() ? "" : "Did you mean '" + near + "'? ") +
+                              ("They are listed by: trainyard run metrics " + id.value)};
+}
+
 }  // namespace
 
 constinit const std::span<const Option> kRunMetricsOptions = kOptions;
@@ -39,10 +53,15 @@ Result<int> run_metrics(Context& context) {
   }
   TRY_SET(ListPrinter printer,
           ListPrinter::make(context, {{"NUMBER", "STEP", "VALUE", "AT"}, point_row, point_row}));
+  const std::string name = context.args().value("metric");
   for (int64_t from = 0; from >= 0;) {
-    TRY_SET(const Json page, api->series(id, context.args().value("metric"), from, kPage));
-    for (const Json& point : page["points"]) TRY(printer.add(point));
-    from = page["next"].is_null() ? -1 : page["next"].get<int64_t>();
+    const auto page = api->series(id, name, from, kPage);
+    if (!page && page.error().kind == ErrorKind::not_found && api->run(id)) {
+      return std::unexpected(no_such_metric(*api, id, name));
+    }
+    if (!page) return std::unexpected(page.error());
+    for (const Json& point : (*page)["points"]) TRY(printer.add(point));
+    from = (*page)["next"].is_null() ? -1 : (*page)["next"].get<int64_t>();
   }
   TRY(printer.finish());
   return kExitOk;

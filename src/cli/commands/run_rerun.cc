@@ -7,6 +7,11 @@
 namespace trainyard::cli {
 namespace {
 
+constexpr std::string_view kFields[] = {
+    "experiment", "name", "target", "priority",           "cpus",        "gpus",
+    "mem",        "time", "nodes",  "processes-per-node", "max-retries",
+};
+
 constexpr Option kOptions[] = {
     {"--set", Takes::value, "K=V",
      "Another value for a parameter of the script, or for one of: experiment, name, target, "
@@ -61,14 +66,20 @@ Result<bool> set_field(RunSpec& spec, const std::string& key, const std::string&
 }
 
 std::unexpected<Error> unknown(const RunSpec& spec, const std::string& key) {
-  std::vector<std::string> known;
-  for (const auto& [name, value] : spec.parameters) known.push_back(name);
-  for (const auto& [name, value] : command_parameters(spec.command)) known.push_back(name);
-  const std::string near = nearest(key, known);
-  return fail(ErrorKind::invalid, "--set " + key + ": the run has no such parameter",
-              (near.empty() ? "" : "Did you mean '" + near + "'? ") +
-                  (known.empty() ? std::string("It has none.")
-                                 : "Its parameters: " + join(known, ", ") + "."));
+  std::vector<std::string> parameters;
+  for (const auto& [name, value] : spec.parameters) parameters.push_back(name);
+  if (spec.form != CommandForm::shell) {
+    for (const auto& [name, value] : command_parameters(spec.command)) parameters.push_back(name);
+  }
+  std::vector<std::string> known = parameters;
+  known.insert(known.end(), std::begin(kFields), std::end(kFields));
+  const std::string near =
+      nearest(key.substr(std::min(key.find_first_not_of('-'), key.size())), known);
+  return fail(
+      ErrorKind::invalid, "--set " + key + ": the run has no such parameter",
+      (near.empty() ? "" : "Did you mean '" + near + "'? ") +
+          (parameters.empty() ? std::string("Its command line gives the script none.")
+                              : "Those on its command line: " + join(parameters, ", ") + "."));
 }
 
 // The script's own parameters first: a script may have one named `name`.
@@ -91,7 +102,8 @@ constinit const std::span<const Option> kRunRerunOptions = kOptions;
 Result<int> run_rerun(Context& context) {
   const Args& args = context.args();
   if (args.has("async") && args.has("download")) {
-    return fail(ErrorKind::invalid, "--download waits for the run's end, --async does not");
+    return fail(ErrorKind::invalid, "--download waits for the run's end, --async does not",
+                "Fetch the outputs later with: trainyard run download RUN");
   }
   TRY_SET(const RunId chosen, context.chosen_run());
   TRY_SET(client::Api * api, context.api());
@@ -112,8 +124,11 @@ Result<int> run_rerun(Context& context) {
   if (args.has("code")) {
     std::error_code error;
     submission.code = fs::canonical(args.value("code"), error);
-    if (error || !fs::is_directory(*submission.code)) {
+    if (error) {
       return fail(ErrorKind::not_found, "--code " + args.value("code") + ": no such folder");
+    }
+    if (!fs::is_directory(*submission.code)) {
+      return fail(ErrorKind::invalid, "--code " + args.value("code") + ": it is no folder");
     }
   }
   TRY_SET(const SubmitOutcome outcome,

@@ -1,14 +1,20 @@
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <cstring>
 
+#include "base/fd.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 
 namespace trainyard::cli {
 namespace {
+
+constexpr size_t kMaskedMin = 4;  // seal/forms.h: shorter values are not masked in a console.
 
 constexpr Option kSetOptions[] = {
     {"--name -n", Takes::value, "SECRET", "Its name; it becomes a variable of that name."},
@@ -24,6 +30,13 @@ constexpr Option kNames[] = {
 View secret_view() {
   return {.table = [](const Json& value) {
     static constexpr std::string_view kKeys[] = {"name", "createdBy", "createdAt", "changedAt"};
+    return plain_table(value, kKeys);
+  }};
+}
+
+View set_view() {
+  return {.table = [](const Json& value) {
+    static constexpr std::string_view kKeys[] = {"name", "changedAt"};
     return plain_table(value, kKeys);
   }};
 }
@@ -63,38 +76,98 @@ std::string without_newline(std::string text) {
   return text;
 }
 
-// Typed without being shown.
+// The terminal shows nothing of what is typed, for as long as one of these lives. Signals that
+// would end us wait meanwhile: who dies at the prompt leaves a shell that does not echo.
+class QuietTerminal {
+ public:
+  static Result<std::unique_ptr<QuietTerminal>> open() {
+    termios before{};
+    if (tcgetattr(STDIN_FILENO, &before) != 0) return fail_errno(errno, "read the terminal");
+    return std::unique_ptr<QuietTerminal>(new QuietTerminal(before));
+  }
+  ~QuietTerminal() {
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
+    pthread_sigmask(SIG_SETMASK, &unblocked_, nullptr);
+  }
+  QuietTerminal(const QuietTerminal&) = delete;
+  QuietTerminal& operator=(const QuietTerminal&) = delete;
+
+  // Up to the line's end; `cancelled` by Ctrl-C and its like.
+  Result<std::string> line() const {
+    std::string text;
+    for (;;) {
+      pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {signals_.get(), POLLIN, 0}};
+      if (poll(fds, 2, -1) < 0 && errno != EINTR) return fail_errno(errno, "wait for the value");
+      if (fds[1].revents != 0) {
+        signalfd_siginfo taken{};  // Left pending, it would end us before we have said so.
+        static_cast<void>(read(signals_.get(), &taken, sizeof taken));
+        return fail(ErrorKind::cancelled, "interrupted; nothing was set");
+      }
+      if (fds[0].revents == 0) continue;
+      char c = 0;
+      const ssize_t got = read(STDIN_FILENO, &c, 1);
+      if (got < 0 && errno != EINTR) return fail_errno(errno, "read the value");
+      if (got == 0 || (got == 1 && c == '\n')) return text;
+      if (got == 1) text += c;
+    }
+  }
+
+ private:
+  explicit QuietTerminal(const termios& before) : before_(before) {
+    sigset_t ends;
+    sigemptyset(&ends);
+    for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) sigaddset(&ends, signal);
+    pthread_sigmask(SIG_BLOCK, &ends, &unblocked_);
+    signals_ = Fd(signalfd(-1, &ends, SFD_CLOEXEC));
+    termios quiet = before;
+    quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+  }
+
+  termios before_;
+  sigset_t unblocked_{};
+  Fd signals_;
+};
+
 Result<std::string> ask(const std::string& name) {
-  termios before{};
-  if (tcgetattr(STDIN_FILENO, &before) != 0) return fail_errno(errno, "read the terminal");
-  termios quiet = before;
-  quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-  tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+  TRY_SET(const auto terminal, QuietTerminal::open());
   const std::string prompt = "value of " + name + ": ";
   static_cast<void>(write(STDERR_FILENO, prompt.data(), prompt.size()));
-  std::string line;
-  char c = 0;
-  while (read(STDIN_FILENO, &c, 1) == 1 && c != '\n') line += c;
-  tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+  auto line = terminal->line();
   static_cast<void>(write(STDERR_FILENO, "\n", 1));
   return line;
 }
 
+Result<std::string> read_value_file(const fs::path& file) {
+  std::error_code ignored;
+  if (fs::is_directory(file, ignored)) {
+    return fail(ErrorKind::invalid, "--file " + file.string() + ": it is a folder");
+  }
+  return read_file(file);
+}
+
+// The words that are no name: at most one, the value.
+std::span<const std::string> words_of_value(const Args& args) {
+  const std::span<const std::string> words = args.words();
+  return args.has("name") || words.empty() ? words : words.subspan(1);
+}
+
 Result<std::string> value_of(const Context& context, const std::string& name) {
   const Args& args = context.args();
-  const bool given = args.has("value") || args.words().size() > 1;
-  if (given && args.has("file")) {
-    return fail(ErrorKind::invalid, "the value is given twice, by --file and as a word");
+  const auto words = words_of_value(args);
+  if (words.size() + (args.has("value") ? 1 : 0) + (args.has("file") ? 1 : 0) > 1) {
+    return fail(ErrorKind::invalid, "the value of " + name + " is given twice",
+                "Give it by --file, by the standard input, or let it be asked for.");
   }
-  if (given) {
-    std::string value = args.has("value") ? args.value("value") : args.words()[1];
+  if (args.has("value") || !words.empty()) {
+    std::string value = words.empty() ? args.value("value") : words[0];
     wipe_arguments();
     context.warn("the value stays in your shell's history; better: trainyard secret set " + name +
                  " < FILE");
     return value;
   }
   if (args.has("file")) {
-    TRY_SET(std::string text, read_file(args.value("file")));
+    TRY_SET(std::string text, read_value_file(args.value("file")));
     return without_newline(std::move(text));
   }
   if (isatty(STDIN_FILENO) != 0) return ask(name);
@@ -123,11 +196,17 @@ constinit const std::span<const Option> kSecretChoice = kNames;
 Result<int> secret_set(Context& context) {
   TRY_SET(const std::string name, name_of(context));
   TRY_SET(const std::string value, value_of(context, name));
-  if (value.empty()) return fail(ErrorKind::invalid, "the value of " + name + " is empty");
+  if (value.empty()) {
+    return fail(ErrorKind::invalid, "the value of " + name + " is empty",
+                "Give one, as in: trainyard secret set " + name + " < FILE");
+  }
+  if (trim(value).size() < kMaskedMin) {
+    context.warn("the value is too short to be masked: what a run prints will show it");
+  }
   TRY_SET(const std::string workspace, context.workspace());
   TRY_SET(client::Api * api, context.api());
   TRY_SET(const Json secret, api->set_secret(workspace, name, value));
-  TRY(context.print(secret, secret_view()));
+  TRY(context.print(secret, set_view()));
   return kExitOk;
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/submission.h"
@@ -93,7 +95,12 @@ Result<RunSpec> make_spec(const Context& context, const fs::path& folder) {
   TRY(set_numbers(args, spec));
   TRY(set_retries(args, spec));
   TRY_SET(spec.priority, priority_from(args.value("priority", "normal")));
-  spec.secrets = args.values("secret");
+  for (const std::string& secret : args.values("secret")) {
+    const auto& named = spec.secrets;
+    if (std::find(named.begin(), named.end(), secret) == named.end()) {
+      spec.secrets.push_back(secret);
+    }
+  }
   TRY_SET(spec.environment_variables, parse_pairs(args.values("env-var"), "--env-var"));
   TRY_SET(spec.tags, parse_pairs(args.values("tag"), "--tag"));
   spec.submit_environment = submit_environment();
