@@ -37,7 +37,7 @@ target_compile_options(warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion 
   # release build is without one and keeps the warning.
   $<$<CONFIG:Debug>:-Wno-maybe-uninitialized>
   # And its optimiser sees overflows inside std::string that are not there (GCC bugs 105329, 105651).
-  $<$<CONFIG:Release>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
 
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   # Not under the sanitizers: they look for the C++ runtime's symbols in a shared library.

@@ -105,6 +105,7 @@ TEST_CASE("a run's JSON has every key of the contract") {
   Run run;
   run.id = RunId{"calm-finch-2"};
   run.spec = full_spec();
+  run.labels.display_name = "first try";
   const Json json = wire::run_to_json(run, WallTime{}, "http://127.0.0.1:1");
   for (const char* key :
        {"id",         "runId",       "name",       "experiment", "experimentName",
