@@ -75,16 +75,17 @@ std::unexpected<Error> unknown(const RunSpec& spec, const std::string& key) {
   known.insert(known.end(), std::begin(kFields), std::end(kFields));
   const std::string near =
       nearest(key.substr(std::min(key.find_first_not_of('-'), key.size())), known);
-  return fail(
-      ErrorKind::invalid, "--set " + key + ": the run has no such parameter",
-      (near.empty() ? "" : "Did you mean '" + near + "'? ") +
-          (parameters.empty() ? std::string("Its command line gives the script none.")
-                              : "Those on its command line: " + join(parameters, ", ") + "."));
+  return fail(ErrorKind::invalid, "--set " + key + ": the run has no such parameter",
+              (near.empty() ? "" : "Did you mean '" + near + "'? ") +
+                  (parameters.empty() ? std::string("It was given none.")
+                                      : "It was given: " + join(parameters, ", ") + "."));
 }
 
 // The script's own parameters first: a script may have one named `name`.
 Status set_one(RunSpec& spec, const std::string& key, const std::string& value) {
-  const auto parameter = spec.parameters.find(key);
+  constexpr std::string_view kInputs = "inputs.";  // As `job create --set` has it.
+  const auto parameter =
+      spec.parameters.find(key.starts_with(kInputs) ? key.substr(kInputs.size()) : key);
   if (parameter != spec.parameters.end()) {
     parameter->second = value;
     return {};
