@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -49,19 +50,22 @@ class AllRuns final : public Control {
   Status recover() override;
   SteadyTime tick() override;
   void run(std::stop_token stop) override;
-  Load load() override;
+  Load load(std::string_view queue) override;
+  void add_target(const std::string& queue, std::shared_ptr<engine::Engine> engine) override;
+  void remove_target(std::string_view queue) override;
 
  private:
   // ---- submit.cc ----
-  Status check_machine(const RunSpec& spec) const;
+  Status check_machine(const RunSpec& spec);
+  Error no_such_target(const RunSpec& spec);
   Result<Submitted> add_run(const Submission& submission, std::string_view spec_json,
                             std::string_view spec_hash);
   Result<Submitted> same_again(const store::RunHead& head, std::string_view spec_hash);
   Result<store::KnownSnapshot> find_snapshot(std::string_view tree);
-  Status check_gpus(const RunSpec& spec) const;
+  Status check_gpus(const RunSpec& spec, const engine::Capacity& has) const;
 
   // ---- scheduler.cc; under tick_mutex_ ----
-  void place_waiting();
+  void place_waiting(const std::string& queue);
   struct Claim {
     Run run;
     AttemptId attempt;
@@ -70,17 +74,17 @@ class AllRuns final : public Control {
     bool made = false;
   };
   // The first of the queue that fit, as far as they fit one after the other; in the ledger already.
-  Result<std::vector<Claim>> choose();
-  Result<bool> add_claims(db::Db& db, const std::vector<store::QueuedRun>& front,
-                          std::vector<Claim>& claims);
+  Result<std::vector<Claim>> choose(const std::string& queue);
+  Result<bool> add_claims(db::Db& db, const std::string& queue,
+                          const std::vector<store::QueuedRun>& front, std::vector<Claim>& claims);
   Status commit_claims(std::vector<Claim>& claims);
   void place(const Claim& claim);
-  Assignment assignment(const Claim& claim) const;
+  Assignment assignment(const Claim& claim, const engine::Capacity& capacity) const;
 
   // ---- leases.cc; under tick_mutex_ ----
   void bury_gone();
   void look_after_leases();
-  void lose(const AttemptId& attempt, const std::string& why, bool placed = true);
+  void lose(Loss loss);  // Its time is set here.
 
   // ---- recover.cc; under tick_mutex_ ----
   struct Open {
@@ -98,17 +102,23 @@ class AllRuns final : public Control {
   // ---- control.cc ----
   // After the commit: gives back, wakes, tells.
   void settle(const Applied& applied);
-  QueueView queue_view(int64_t position);
+  QueueView queue_view(std::string_view queue, int64_t position);
+  // Null: no such target, or it is gone. Shared: a call under way outlives its target.
+  std::shared_ptr<engine::Engine> engine_of(std::string_view queue);
+  std::vector<std::string> open_queues();
   Status add_reasons(db::Db& db, std::vector<Run*> runs);
+  void add_engine_reason(Run& run);
 
   const Parts parts_;
   // Shared with the engine's callback, which may come once more while we are being taken down.
   const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
   Guarded<Ledger> ledger_;
+  Guarded<std::map<std::string, std::shared_ptr<engine::Engine>, std::less<>>> engines_;
 
   // Ended attempts whose nodes are still to be cleared.
   struct Leaving {
     AttemptId attempt;
+    std::string queue;
     SteadyTime since{};
     int tries = 0;
   };
@@ -119,7 +129,7 @@ class AllRuns final : public Control {
   // One round at a time; guards what is below.
   std::mutex tick_mutex_;
   SteadyTime next_tick_{};
-  SteadyTime place_after_{};  // A pause after the engine has failed.
+  std::map<std::string, SteadyTime> place_after_;  // A pause after an engine has failed.
 };
 
 }  // namespace trainyard::control

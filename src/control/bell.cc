@@ -10,10 +10,10 @@ void Bell::ring() {
   rung_.notify_one();
 }
 
-void Bell::note_gone(const AttemptId& attempt, const std::string& why) {
+void Bell::note_gone(const AttemptId& attempt, const engine::Engine::Going& going) {
   {
     std::lock_guard lock(mutex_);
-    gone_.push_back({attempt, why});
+    gone_.push_back({attempt, going});
     ringing_ = true;
   }
   rung_.notify_one();

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
+#include "engine/engine.h"
 
 namespace trainyard::control {
 
@@ -18,11 +19,11 @@ class Bell {
  public:
   struct Gone {
     AttemptId attempt;
-    std::string why;
+    engine::Engine::Going going;
   };
 
   void ring();
-  void note_gone(const AttemptId& attempt, const std::string& why);
+  void note_gone(const AttemptId& attempt, const engine::Engine::Going& going);
   std::vector<Gone> take_gone();
   // Until somebody rings, `longest` has passed or `stop` is requested.
   void wait(microseconds longest, const std::stop_token& stop);

@@ -12,20 +12,23 @@ std::unique_ptr<Control> Control::create(Parts parts) {
   return std::make_unique<AllRuns>(std::move(parts));
 }
 
-AllRuns::AllRuns(Parts parts) : parts_(std::move(parts)), ledger_(parts_.engine.capacity()) {
-  parts_.engine.on_gone(
-      [bell = bell_](const AttemptId& attempt, const engine::Engine::Going& going) {
-        bell->note_gone(attempt, "its supervisor is gone: " + going.why);
-      });
+AllRuns::AllRuns(Parts parts) : parts_(std::move(parts)) {
+  // Not owned: it is the caller's.
+  add_target(std::string(kLocalQueue),
+             std::shared_ptr<engine::Engine>(std::shared_ptr<void>(), &parts_.engine));
 }
 
 AllRuns::~AllRuns() {
-  parts_.engine.on_gone([](const AttemptId&, const engine::Engine::Going&) {});
+  engines_.with([](const auto& engines) {
+    for (const auto& [queue, engine] : engines) {
+      engine->on_gone([](const AttemptId&, const engine::Engine::Going&) {});
+    }
+  });
 }
 
 Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
   std::optional<Applied> applied;
-  bool was_queued = false;
+  std::string queue;  // Of one that was queued.
   const auto change = [&](db::Transaction& transaction) -> Status {
     applied.reset();
     TRY_SET(store::RunHead head, store::run_head(transaction.db(), id));
@@ -34,14 +37,14 @@ Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
                   "run " + id.value + " is over: " + std::string(to_string(head.life.status)));
     }
     if (head.life.cancel_asked) return {};  // Asked before: nothing new.
-    was_queued = head.life.status == RunStatus::queued;
+    queue = head.life.status == RunStatus::queued ? head.queue : std::string();
     TRY_SET(applied, apply(transaction, head, CancelAsked{std::string(by)},
                            {.at = parts_.clock.wall(), .text = "asked by " + std::string(by)}));
     return {};
   };
   TRY(parts_.store.write(Durable::yes, change));
   if (applied) {
-    if (was_queued) ledger_.with([](Ledger& ledger) { --ledger.queued; });
+    if (!queue.empty()) ledger_.with([&](Ledger& ledger) { --ledger.account(queue).queued; });
     settle(*applied);
   }
   return run(id);
@@ -69,14 +72,46 @@ Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter) {
   return found;
 }
 
-Control::Load AllRuns::load() {
-  return ledger_.with([](const Ledger& ledger) {
-    return Load{.capacity = ledger.capacity(),
-                .cpus_used = ledger.cpus_used(),
-                .memory_used_bytes = ledger.memory_used(),
-                .gpus_free = static_cast<int64_t>(ledger.gpus_free()),
-                .queued = ledger.queued,
-                .live = static_cast<int64_t>(ledger.live())};
+Control::Load AllRuns::load(std::string_view queue) {
+  return ledger_.with([&](Ledger& ledger) {
+    const Ledger::Account& target = ledger.account(queue);
+    return Load{.capacity = target.capacity,
+                .cpus_used = target.cpus_used,
+                .memory_used_bytes = target.memory_used,
+                .gpus_free = static_cast<int64_t>(target.gpus_free()),
+                .queued = target.queued,
+                .live = target.live};
+  });
+}
+
+void AllRuns::add_target(const std::string& queue, std::shared_ptr<engine::Engine> engine) {
+  engine->on_gone([bell = bell_](const AttemptId& attempt, const engine::Engine::Going& going) {
+    bell->note_gone(attempt, going);
+  });
+  ledger_.with([&](Ledger& ledger) { ledger.open(queue, engine->capacity()); });
+  engines_.with([&](auto& engines) { engines[queue] = std::move(engine); });
+  bell_->ring();
+}
+
+void AllRuns::remove_target(std::string_view queue) {
+  engines_.with([&](auto& engines) {
+    const auto found = engines.find(queue);
+    if (found != engines.end()) engines.erase(found);
+  });
+}
+
+std::shared_ptr<engine::Engine> AllRuns::engine_of(std::string_view queue) {
+  return engines_.with([&](const auto& engines) {
+    const auto found = engines.find(queue);
+    return found != engines.end() ? found->second : nullptr;
+  });
+}
+
+std::vector<std::string> AllRuns::open_queues() {
+  return engines_.with([](const auto& engines) {
+    std::vector<std::string> queues;
+    for (const auto& [queue, engine] : engines) queues.push_back(queue);
+    return queues;
   });
 }
 
@@ -100,23 +135,27 @@ void AllRuns::run(std::stop_token stop) {
 void AllRuns::settle(const Applied& applied) {
   if (applied.has(RunAction::release)) {
     ledger_.with([&](Ledger& ledger) { ledger.give_back(applied.attempt); });
-    leaving_.with(
-        [&](auto& leaving) { leaving.push_back({applied.attempt, parts_.clock.steady()}); });
+    leaving_.with([&](auto& leaving) {
+      leaving.push_back({applied.attempt, applied.queue, parts_.clock.steady()});
+    });
   }
-  if (applied.has(RunAction::requeue)) ledger_.with([](Ledger& ledger) { ++ledger.queued; });
+  if (applied.has(RunAction::requeue)) {
+    ledger_.with([&](Ledger& ledger) { ++ledger.account(applied.queue).queued; });
+  }
   if (applied.has(RunAction::release) || applied.has(RunAction::requeue)) bell_->ring();
   if (!parts_.changed) return;
   parts_.changed(applied.attempt.run);
   for (const RunId& child : applied.children) parts_.changed(child);
 }
 
-QueueView AllRuns::queue_view(int64_t position) {
+QueueView AllRuns::queue_view(std::string_view queue, int64_t position) {
   const bool disk_full = !parts_.store.check_space();
-  return ledger_.with([&](const Ledger& ledger) {
-    return QueueView{.capacity = ledger.capacity(),
-                     .cpus_used = ledger.cpus_used(),
-                     .memory_used_bytes = ledger.memory_used(),
-                     .gpus_free = ledger.gpus_free(),
+  return ledger_.with([&](Ledger& ledger) {
+    const Ledger::Account& target = ledger.account(queue);
+    return QueueView{.capacity = target.capacity,
+                     .cpus_used = target.cpus_used,
+                     .memory_used_bytes = target.memory_used,
+                     .gpus_free = target.gpus_free(),
                      .position = position,
                      .disk_full = disk_full};
   });
@@ -131,26 +170,36 @@ Status AllRuns::add_reasons(db::Db& db, std::vector<Run*> runs) {
     int64_t number = 0;
     int64_t position = 0;
   };
-  std::map<Priority, Counted> counted;
+  std::map<std::pair<std::string, Priority>, Counted> counted;
   for (Run* run : runs) {
     if (run->life.status != RunStatus::queued) {
       run->reason = reason_of(*run);
+      if (run->life.status == RunStatus::provisioning) add_engine_reason(*run);
       continue;
     }
-    Counted& last = counted[run->spec.priority];
+    const std::string queue = queue_of(run->spec);
+    Counted& last = counted[{queue, run->spec.priority}];
     if (last.position == 0) {
       TRY_SET(const int64_t before,
-              store::count_queued_before(db, run->spec.priority, run->number));
+              store::count_queued_before(db, queue, run->spec.priority, run->number));
       last.position = before + 1;
     } else {
       TRY_SET(const int64_t between,
-              store::count_queued_between(db, run->spec.priority, last.number, run->number));
+              store::count_queued_between(db, queue, run->spec.priority, last.number, run->number));
       last.position += between + 1;
     }
     last.number = run->number;
-    run->reason = queued_reason(run->spec.resources, queue_view(last.position));
+    run->reason = queued_reason(run->spec.resources, queue_view(queue, last.position));
   }
   return {};
+}
+
+// What it waits for there, where the engine knows.
+void AllRuns::add_engine_reason(Run& run) {
+  const std::shared_ptr<engine::Engine> engine = engine_of(queue_of(run.spec));
+  if (!engine) return;
+  const std::string waits = engine->waits_for({run.id, run.life.attempt});
+  if (!waits.empty()) run.reason = waits;
 }
 
 }  // namespace trainyard::control

@@ -56,7 +56,7 @@ class Control {
   struct Parts {
     Clock& clock;
     store::Store& store;
-    engine::Engine& engine;  // `local`; more targets come later.
+    engine::Engine& engine;  // Of `local`; others come by add_target().
     Log& log;
     Addresses addresses;
     SnapshotCheck snapshot_check;
@@ -105,7 +105,12 @@ class Control {
     int64_t queued = 0;
     int64_t live = 0;
   };
-  virtual Load load() = 0;
+  virtual Load load(std::string_view queue = kLocalQueue) = 0;
+
+  // Targets beyond this machine, by their queue (queue_of). Runs may wait for one before it is
+  // there; those of one that is gone wait on. Shared: a call under way outlives its target.
+  virtual void add_target(const std::string& queue, std::shared_ptr<engine::Engine> engine) = 0;
+  virtual void remove_target(std::string_view queue) = 0;
 };
 
 }  // namespace trainyard::control

@@ -6,7 +6,13 @@ namespace trainyard::control {
 void AllRuns::bury_gone() {
   for (const Bell::Gone& gone : bell_->take_gone()) {
     const bool live = ledger_.with([&](const Ledger& l) { return l.holds(gone.attempt); });
-    if (live) lose(gone.attempt, gone.why);
+    if (!live) continue;
+    const engine::Engine::Going& going = gone.going;
+    lose(
+        {.attempt = gone.attempt,
+         .why = going.refused || going.evicted ? going.why : "its supervisor is gone: " + going.why,
+         .evicted = going.evicted,
+         .refused = going.refused});
   }
 }
 
@@ -19,42 +25,45 @@ void AllRuns::look_after_leases() {
   for (const Ledger::Silent& one : silent) {
     const std::string heard =
         "was not heard of for " + std::to_string(one.silence / seconds(1)) + " s";
-    if (parts_.engine.inspect(one.attempt) != engine::Placement::live) {
-      lose(one.attempt, "its supervisor is gone: it " + heard);
+    const std::shared_ptr<engine::Engine> engine = engine_of(one.queue);
+    if (!engine || engine->inspect(one.attempt) != engine::Placement::live) {
+      lose({.attempt = one.attempt, .why = "its supervisor is gone: it " + heard});
       continue;
     }
+    // One that waits in the engine's own queue has nobody yet to speak for it.
+    if (!engine->waits_for(one.attempt).empty()) continue;
     parts_.log.warn("supervisor is silent",
                     {{"attempt", one.attempt.str()}, {"seconds", one.silence / seconds(1)}});
     if (one.silence < kSilenceMax) continue;
-    if (const Status killed = parts_.engine.kill(one.attempt); !killed) {
+    if (const Status killed = engine->kill(one.attempt); !killed) {
       // Not known to be dead: its CPUs are not given to others. Looked at again after a term.
       parts_.log.error("kill failed",
                        {{"attempt", one.attempt.str()}, {"error", killed.error().message}});
       continue;
     }
-    lose(one.attempt, "its supervisor " + heard + " and was killed");
+    lose({.attempt = one.attempt, .why = "its supervisor " + heard + " and was killed"});
   }
 }
 
-void AllRuns::lose(const AttemptId& attempt, const std::string& why, bool placed) {
+void AllRuns::lose(Loss loss) {
+  loss.at = parts_.clock.wall();
   std::optional<Applied> applied;
   const Status written =
       parts_.store.write(Durable::yes, [&](db::Transaction& transaction) -> Status {
-        TRY_SET(applied,
-                apply_loss(
-                    transaction,
-                    {.attempt = attempt, .why = why, .at = parts_.clock.wall(), .placed = placed}));
+        TRY_SET(applied, apply_loss(transaction, loss));
         return {};
       });
   if (!written) {
     // Said again in the next round: a loss must not be lost.
     parts_.log.error("loss not kept",
-                     {{"attempt", attempt.str()}, {"error", written.error().message}});
-    if (written.error().kind != ErrorKind::not_found) bell_->note_gone(attempt, why);
+                     {{"attempt", loss.attempt.str()}, {"error", written.error().message}});
+    if (written.error().kind != ErrorKind::not_found) {
+      bell_->note_gone(loss.attempt, {loss.why, loss.refused, loss.evicted});
+    }
     return;
   }
   if (!applied) return;
-  parts_.log.warn("attempt lost", {{"attempt", attempt.str()}, {"why", why}});
+  parts_.log.warn("attempt lost", {{"attempt", loss.attempt.str()}, {"why", loss.why}});
   settle(*applied);
 }
 

@@ -4,22 +4,45 @@
 
 namespace trainyard::control {
 
-bool Ledger::fits(const Resources& wants) const {
-  return wants.cpus <= cpus_free() && wants.memory_bytes <= capacity_.memory_bytes - memory_used_ &&
-         (capacity_.gpus.empty() || static_cast<size_t>(wants.gpus) <= gpus_free());
+bool Ledger::Account::fits(const Resources& wants, int attempts) const {
+  if (capacity.window > 0) return live + attempts <= capacity.window;
+  return wants.cpus <= cpus_free() && wants.memory_bytes <= capacity.memory_bytes - memory_used &&
+         (capacity.gpus.empty() || static_cast<size_t>(wants.gpus) <= gpus_free());
 }
 
-std::vector<int> Ledger::take(const AttemptId& attempt, const Resources& resources, SteadyTime now,
-                              std::vector<int> gpus) {
-  const auto [held, fresh] = holdings_.emplace(attempt, Holding{resources, {}, now, now});
+int Ledger::Account::room() const {
+  // On a machine every run takes a CPU at least: more than are free cannot fit.
+  return std::max(0, capacity.window > 0 ? capacity.window - live : cpus_free());
+}
+
+void Ledger::open(std::string_view queue, const engine::Capacity& capacity) {
+  account(queue).capacity = capacity;
+}
+
+Ledger::Account& Ledger::account(std::string_view queue) {
+  const auto found = accounts_.find(queue);
+  return found != accounts_.end() ? found->second : accounts_[std::string(queue)];
+}
+
+std::string Ledger::queue_of(const AttemptId& attempt) const {
+  const auto found = holdings_.find(attempt);
+  return found != holdings_.end() ? found->second.queue : std::string();
+}
+
+std::vector<int> Ledger::take(const AttemptId& attempt, std::string_view queue,
+                              const Resources& resources, SteadyTime now, std::vector<int> gpus) {
+  const auto [held, fresh] =
+      holdings_.emplace(attempt, Holding{std::string(queue), resources, {}, now, now});
   if (!fresh) return held->second.gpus;
-  cpus_used_ += resources.cpus;
-  memory_used_ += resources.memory_bytes;
-  for (const int device : capacity_.gpus) {
+  Account& target = account(queue);
+  ++target.live;
+  target.cpus_used += resources.cpus;
+  target.memory_used += resources.memory_bytes;
+  for (const int device : target.capacity.gpus) {
     if (gpus.size() >= static_cast<size_t>(resources.gpus)) break;
-    if (!gpus_used_.contains(device)) gpus.push_back(device);
+    if (!target.gpus_used.contains(device)) gpus.push_back(device);
   }
-  gpus_used_.insert(gpus.begin(), gpus.end());
+  target.gpus_used.insert(gpus.begin(), gpus.end());
   held->second.gpus = std::move(gpus);
   return held->second.gpus;
 }
@@ -27,19 +50,24 @@ std::vector<int> Ledger::take(const AttemptId& attempt, const Resources& resourc
 bool Ledger::give_back(const AttemptId& attempt) {
   const auto found = holdings_.find(attempt);
   if (found == holdings_.end()) return false;
-  cpus_used_ -= found->second.resources.cpus;
-  memory_used_ -= found->second.resources.memory_bytes;
-  for (const int device : found->second.gpus) gpus_used_.erase(device);
+  const Holding& holding = found->second;
+  Account& target = account(holding.queue);
+  --target.live;
+  target.cpus_used -= holding.resources.cpus;
+  target.memory_used -= holding.resources.memory_bytes;
+  for (const int device : holding.gpus) target.gpus_used.erase(device);
   holdings_.erase(found);
   return true;
 }
 
+// The targets stay.
 void Ledger::clear() {
   holdings_.clear();
-  cpus_used_ = 0;
-  memory_used_ = 0;
-  gpus_used_.clear();
-  queued = 0;
+  for (auto& [queue, target] : accounts_) {
+    Account fresh;
+    fresh.capacity = target.capacity;
+    target = std::move(fresh);
+  }
 }
 
 void Ledger::heard(const AttemptId& attempt, SteadyTime now) {
@@ -54,7 +82,7 @@ std::vector<Ledger::Silent> Ledger::silent(SteadyTime now, microseconds term) {
   for (auto& [attempt, holding] : holdings_) {
     if (now - holding.looked < term) continue;
     holding.looked = now;
-    found.push_back({attempt, now - holding.heard});
+    found.push_back({attempt, holding.queue, now - holding.heard});
   }
   return found;
 }

@@ -3,6 +3,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -10,29 +12,44 @@
 
 namespace trainyard::control {
 
-// Who holds what of a machine, and when each was last heard of. A picture of the database for
+// Who holds what of which target, and when each was last heard of. A picture of the database for
 // quick decisions; made anew at every start. Not thread-safe.
 class Ledger {
  public:
-  explicit Ledger(const engine::Capacity& capacity) : capacity_(capacity) {}
+  // What is known of one target.
+  struct Account {
+    engine::Capacity capacity;
+    int cpus_used = 0;
+    int64_t memory_used = 0;
+    std::set<int> gpus_used;
+    int live = 0;  // Attempts.
+    // Counted here and not in the database, where it would cost as much as the queue is long.
+    int64_t queued = 0;
 
-  const engine::Capacity& capacity() const { return capacity_; }
-  int cpus_used() const { return cpus_used_; }
-  int64_t memory_used() const { return memory_used_; }
-  int cpus_free() const { return capacity_.cpus - cpus_used_; }
-  size_t gpus_free() const { return capacity_.gpus.size() - gpus_used_.size(); }
-  // GPUs asked of a machine that has none count as none: the run goes on without.
-  bool fits(const Resources& wants) const;
+    int cpus_free() const { return capacity.cpus - cpus_used; }
+    size_t gpus_free() const { return capacity.gpus.size() - gpus_used.size(); }
+    // So many attempts more that want this together? GPUs asked of a machine that has none count
+    // as none: the run goes on without. A target with a queue of its own takes what it is given, up
+    // to its window.
+    bool fits(const Resources& wants, int attempts) const;
+    // How many attempts more could be placed at the most.
+    int room() const;
+  };
+
+  // A target is there, or has changed. Its queue may have filled before.
+  void open(std::string_view queue, const engine::Capacity& capacity);
+  // Made when first asked for: a queue may outlive its target.
+  Account& account(std::string_view queue);
+
   size_t live() const { return holdings_.size(); }
   bool holds(const AttemptId& attempt) const { return holdings_.contains(attempt); }
-
-  // Counted here and not in the database, where it would cost as much as the queue is long.
-  int64_t queued = 0;
+  // Where the attempt is; empty: it holds nothing.
+  std::string queue_of(const AttemptId& attempt) const;
 
   // Once per attempt: taking again changes nothing. Gives the device numbers of its GPUs; `gpus`
   // are those it had before a restart.
-  std::vector<int> take(const AttemptId& attempt, const Resources& resources, SteadyTime now,
-                        std::vector<int> gpus = {});
+  std::vector<int> take(const AttemptId& attempt, std::string_view queue,
+                        const Resources& resources, SteadyTime now, std::vector<int> gpus = {});
   // false: it held nothing.
   bool give_back(const AttemptId& attempt);
   void clear();
@@ -42,6 +59,7 @@ class Ledger {
   // Those silent for `term` that nobody has looked at for as long, with how long they are silent.
   struct Silent {
     AttemptId attempt;
+    std::string queue;
     microseconds silence{};
   };
   std::vector<Silent> silent(SteadyTime now, microseconds term);
@@ -53,16 +71,14 @@ class Ledger {
 
  private:
   struct Holding {
+    std::string queue;
     Resources resources;
     std::vector<int> gpus;
     SteadyTime heard{};
     SteadyTime looked{};
   };
 
-  engine::Capacity capacity_;
-  int cpus_used_ = 0;
-  int64_t memory_used_ = 0;
-  std::set<int> gpus_used_;
+  std::map<std::string, Account, std::less<>> accounts_;
   std::map<AttemptId, Holding> holdings_;
 };
 

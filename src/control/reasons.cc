@@ -19,6 +19,7 @@ std::string size(int64_t bytes) {
 // What is not there now, each with its numbers.
 std::vector<std::string> lacks(const Resources& wants, const QueueView& view) {
   std::vector<std::string> lacks;
+  if (view.capacity.window > 0) return lacks;  // It will say itself, once it has the run.
   const int cpus_free = std::max(0, view.capacity.cpus - view.cpus_used);
   if (wants.cpus > cpus_free) {
     lacks.push_back(counted(wants.cpus, "CPU") + ": " + std::to_string(cpus_free) + " free of " +

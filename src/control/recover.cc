@@ -6,7 +6,7 @@ namespace trainyard::control {
 Status AllRuns::recover() {
   std::lock_guard lock(tick_mutex_);
   TRY_SET(const std::vector<Open> open, find_open());
-  std::vector<AttemptId> ended;
+  std::vector<store::UnreleasedAttempt> ended;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(ended, store::unreleased_attempts(db));
     return {};
@@ -15,16 +15,17 @@ Status AllRuns::recover() {
   const SteadyTime now = parts_.clock.steady();
   leaving_.with([&](auto& leaving) {
     leaving.clear();
-    for (const AttemptId& attempt : ended) leaving.push_back({attempt, now});
+    for (const auto& left : ended) leaving.push_back({left.attempt, left.queue, now});
   });
   // All of it first: what is held must be known before anything is placed.
   ledger_.with([&](Ledger& ledger) {
     ledger.clear();
     for (const Open& one : open) {
       if (one.head.life.status == RunStatus::queued) {
-        ++ledger.queued;
+        ++ledger.account(one.head.queue).queued;
       } else {
-        ledger.take({one.head.id, one.head.life.attempt}, one.head.resources, now, one.gpus);
+        ledger.take({one.head.id, one.head.life.attempt}, one.head.queue, one.head.resources, now,
+                    one.gpus);
       }
     }
   });
@@ -61,8 +62,10 @@ Result<std::vector<AllRuns::Open>> AllRuns::find_open() {
 // before it was placed: it is placed now. If it has reported, it was placed and has vanished.
 void AllRuns::take_up(const Open& open) {
   const AttemptId attempt{open.head.id, open.head.life.attempt};
-  const Status recovered = parts_.engine.recover(attempt);
-  const engine::Placement placement = parts_.engine.inspect(attempt);
+  const std::shared_ptr<engine::Engine> engine = engine_of(open.head.queue);
+  if (!engine) return;  // Taken up when its target is there again, or lost by its silence.
+  const Status recovered = engine->recover(attempt);
+  const engine::Placement placement = engine->inspect(attempt);
   parts_.log.info("attempt taken up",
                   {{"attempt", attempt.str()}, {"live", placement == engine::Placement::live}});
   switch (placement) {
@@ -74,8 +77,9 @@ void AllRuns::take_up(const Open& open) {
     case engine::Placement::gone:
       break;
   }
-  lose(attempt, "its supervisor was gone when the server came back" +
-                    (recovered ? std::string() : ": " + recovered.error().message));
+  lose({.attempt = attempt,
+        .why = "its supervisor was gone when the server came back" +
+               (recovered ? std::string() : ": " + recovered.error().message)});
 }
 
 void AllRuns::place_again(const Open& open) {
@@ -91,7 +95,9 @@ void AllRuns::place_again(const Open& open) {
                                         parts_.clock.wall());
       });
   if (!renewed) {
-    return lose(claim.attempt, "it could not be placed again: " + renewed.error().message, false);
+    return lose({.attempt = claim.attempt,
+                 .why = "it could not be placed again: " + renewed.error().message,
+                 .placed = false});
   }
   place(claim);
 }

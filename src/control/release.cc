@@ -16,14 +16,19 @@ void AllRuns::release_ended() {
   std::vector<AttemptId> released;
   std::vector<Leaving> later;
   for (Leaving& left : leaving) {
-    if (parts_.engine.inspect(left.attempt) == engine::Placement::live) {
+    const std::shared_ptr<engine::Engine> engine = engine_of(left.queue);
+    if (!engine) {  // Its target is gone, and all that was there with it.
+      released.push_back(left.attempt);
+      continue;
+    }
+    if (engine->inspect(left.attempt) == engine::Placement::live) {
       if (now - left.since < kSupervisorEnds) {
         later.push_back(left);
         continue;
       }
-      static_cast<void>(parts_.engine.kill(left.attempt).has_value());
+      static_cast<void>(engine->kill(left.attempt).has_value());
     }
-    if (const Status done = parts_.engine.release(left.attempt); done) {
+    if (const Status done = engine->release(left.attempt); done) {
       released.push_back(left.attempt);
     } else if (++left.tries < kReleaseTriesMax) {
       later.push_back(left);

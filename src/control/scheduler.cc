@@ -27,7 +27,7 @@ SteadyTime AllRuns::tick() {
     ledger_.with([&](Ledger& ledger) { ledger.forgive(now - next_tick_); });
   }
   bury_gone();
-  place_waiting();
+  for (const std::string& queue : open_queues()) place_waiting(queue);
   look_after_leases();
   if (clears_apart_) {
     clearing_bell_.ring();
@@ -40,7 +40,9 @@ SteadyTime AllRuns::tick() {
   if (const auto look = ledger_.with([](Ledger& l) { return l.next_look(kLeaseTerm); })) {
     sooner(*look);
   }
-  if (place_after_ > now) sooner(place_after_);
+  for (const auto& [queue, after] : place_after_) {
+    if (after > now) sooner(after);
+  }
   const bool leaving = leaving_.with([](const auto& all) { return !all.empty(); });
   if (leaving && !clears_apart_) sooner(now + kReleaseAgain);
   return next_tick_;
@@ -49,15 +51,16 @@ SteadyTime AllRuns::tick() {
 // By priority, then first come, first served: the first of the queue that does not fit holds the
 // others back, so that a large run is not passed by for ever. One that waits for GPUs only lets by
 // those that want none: they take nothing from it.
-void AllRuns::place_waiting() {
-  while (parts_.clock.steady() >= place_after_) {
-    if (ledger_.with([](const Ledger& ledger) { return ledger.cpus_free() <= 0; })) return;
-    Result<std::vector<Claim>> claims = choose();
+void AllRuns::place_waiting(const std::string& queue) {
+  SteadyTime& after = place_after_[queue];
+  while (parts_.clock.steady() >= after) {
+    if (ledger_.with([&](Ledger& ledger) { return ledger.account(queue).room() <= 0; })) return;
+    Result<std::vector<Claim>> claims = choose(queue);
     if (claims && claims->empty()) return;
     const Status committed = claims ? commit_claims(*claims) : std::unexpected(claims.error());
     if (!committed) {
       parts_.log.error("claim failed", {{"error", committed.error().message}});
-      place_after_ = parts_.clock.steady() + kPauseAfterFailure;
+      after = parts_.clock.steady() + kPauseAfterFailure;
       return;
     }
     for (const Claim& claim : *claims) {
@@ -66,35 +69,35 @@ void AllRuns::place_waiting() {
   }
 }
 
-Result<std::vector<AllRuns::Claim>> AllRuns::choose() {
+Result<std::vector<AllRuns::Claim>> AllRuns::choose(const std::string& queue) {
   std::vector<Claim> claims;
   const auto look = [&](db::Db& db) -> Status {
-    // Every run takes a CPU at least: more than are free cannot fit.
-    const int window = ledger_.with([](const Ledger& l) { return l.cpus_free(); });
-    TRY_SET(const auto front, store::queue_front(db, std::min(window, kClaimsMax)));
+    const int room = ledger_.with([&](Ledger& l) { return l.account(queue).room(); });
+    const int limit = std::min(room, kClaimsMax);
+    TRY_SET(const auto front, store::queue_front(db, queue, limit));
     if (front.empty()) return {};
     if (const Status space = parts_.store.check_space(); !space) {
-      place_after_ = parts_.clock.steady() + kPauseAfterFailure;
+      place_after_[queue] = parts_.clock.steady() + kPauseAfterFailure;
       return {};
     }
-    TRY_SET(const bool gpus_lack, add_claims(db, front, claims));
+    TRY_SET(const bool gpus_lack, add_claims(db, queue, front, claims));
     if (!gpus_lack) return {};
-    TRY_SET(const auto plain,
-            store::queue_front(db, std::min(window, kClaimsMax), store::Wanting::no_gpu));
-    TRY(add_claims(db, plain, claims));
+    TRY_SET(const auto plain, store::queue_front(db, queue, limit, store::Wanting::no_gpu));
+    TRY(add_claims(db, queue, plain, claims));
     return {};
   };
   TRY(parts_.store.read(look));
   const SteadyTime now = parts_.clock.steady();
   ledger_.with([&](Ledger& ledger) {
-    for (Claim& c : claims) c.gpus = ledger.take(c.attempt, c.run.spec.resources, now);
+    for (Claim& c : claims) c.gpus = ledger.take(c.attempt, queue, c.run.spec.resources, now);
   });
   return claims;
 }
 
 // Those of `front` that fit beside what is claimed already, up to the first that does not. True
 // when that one lacks GPUs.
-Result<bool> AllRuns::add_claims(db::Db& db, const std::vector<store::QueuedRun>& front,
+Result<bool> AllRuns::add_claims(db::Db& db, const std::string& queue,
+                                 const std::vector<store::QueuedRun>& front,
                                  std::vector<Claim>& claims) {
   Resources all{.cpus = 0};
   std::set<std::string> claimed;
@@ -105,9 +108,11 @@ Result<bool> AllRuns::add_claims(db::Db& db, const std::vector<store::QueuedRun>
   for (const store::QueuedRun& queued : front) {
     if (claimed.contains(queued.id.value)) continue;
     add(all, queued.resources);
-    if (!ledger_.with([&](const Ledger& l) { return l.fits(all); })) {
-      return !ledger_.with([&](const Ledger& l) { return l.fits({.cpus = 0, .gpus = all.gpus}); });
-    }
+    const int count = static_cast<int>(claims.size()) + 1;
+    const auto fits = [&](const Resources& wants) {
+      return ledger_.with([&](Ledger& l) { return l.account(queue).fits(wants, count); });
+    };
+    if (!fits(all)) return !fits({.cpus = 0, .gpus = all.gpus});
     TRY_SET(Run run, store::load_run(db, queued.id, store::Detail::brief));
     const AttemptId attempt{run.id, run.life.attempt + 1};
     claims.push_back({std::move(run), attempt, new_secret("tya_"), {}});
@@ -138,7 +143,7 @@ Status AllRuns::commit_claims(std::vector<Claim>& claims) {
   ledger_.with([&](Ledger& ledger) {
     for (const Claim& claim : claims) {
       if (written && claim.made) {
-        --ledger.queued;
+        --ledger.account(queue_of(claim.run.spec)).queued;
       } else {
         ledger.give_back(claim.attempt);
       }
@@ -149,15 +154,20 @@ Status AllRuns::commit_claims(std::vector<Claim>& claims) {
 
 void AllRuns::place(const Claim& claim) {
   if (parts_.changed) parts_.changed(claim.run.id);
-  const Status placed = parts_.engine.place(assignment(claim));
+  const std::string queue = queue_of(claim.run.spec);
+  const std::shared_ptr<engine::Engine> engine = engine_of(queue);
+  const Status placed = engine ? engine->place(assignment(claim, engine->capacity()))
+                               : fail(ErrorKind::unavailable, "the target is gone");
   if (placed) return;
   parts_.log.error("placing failed",
                    {{"attempt", claim.attempt.str()}, {"error", placed.error().message}});
-  place_after_ = parts_.clock.steady() + kPauseAfterFailure;
-  lose(claim.attempt, "its supervisor could not be started: " + placed.error().message, false);
+  place_after_[queue] = parts_.clock.steady() + kPauseAfterFailure;
+  lose({.attempt = claim.attempt,
+        .why = "its supervisor could not be started: " + placed.error().message,
+        .placed = false});
 }
 
-Assignment AllRuns::assignment(const Claim& claim) const {
+Assignment AllRuns::assignment(const Claim& claim, const engine::Capacity& capacity) const {
   return {.run = claim.run.id.value,
           .attempt = claim.attempt.number,
           .token = claim.secret,
@@ -170,7 +180,7 @@ Assignment AllRuns::assignment(const Claim& claim) const {
           .subscription_id = claim.run.subscription_id,
           .resource_group = claim.run.resource_group,
           .gpus = claim.gpus,
-          .gives_gpus = !parts_.engine.capacity().gpus.empty(),
+          .gives_gpus = !capacity.gpus.empty(),
           .outputs = claim.run.outputs,
           .spec = claim.run.spec};
 }

@@ -10,7 +10,6 @@
 namespace trainyard::control {
 namespace {
 
-constexpr std::string_view kLocal = "local";
 constexpr size_t kIdMax = 128;  // It becomes part of paths, the socket's among them.
 
 Status check_id(const RunId& id) {
@@ -52,38 +51,49 @@ Result<Submitted> AllRuns::same_again(const store::RunHead& head, std::string_vi
   return Submitted{std::move(found), false};
 }
 
-Status AllRuns::check_machine(const RunSpec& spec) const {
-  if (spec.target != kLocal) {
-    const std::string near = nearest(spec.target, std::vector{std::string(kLocal)});
-    return fail(ErrorKind::not_found, "target '" + spec.target + "' does not exist",
-                (near.empty() ? "" : "Did you mean '" + near + "'? ") +
-                    std::string("Targets here: local."));
+// What no machine of the target has is refused. What is not known of a cluster, it says itself.
+Status AllRuns::check_machine(const RunSpec& spec) {
+  const std::shared_ptr<engine::Engine> engine = engine_of(queue_of(spec));
+  if (!engine) return std::unexpected(no_such_target(spec));
+  const engine::Capacity has = engine->capacity();
+  const std::string target = "target " + spec.target + " has ";
+  if (spec.nodes > has.nodes) {
+    return fail(ErrorKind::invalid, target + std::to_string(has.nodes) +
+                                        (has.nodes == 1 ? " node, " : " nodes, ") +
+                                        std::to_string(spec.nodes) + " were asked for");
   }
-  if (spec.nodes != 1) {
-    return fail(ErrorKind::invalid,
-                "target local has 1 node, " + std::to_string(spec.nodes) + " were asked for");
-  }
-  TRY(check_gpus(spec));
-  const engine::Capacity has = parts_.engine.capacity();
-  if (spec.resources.cpus > has.cpus) {
-    return fail(ErrorKind::invalid, "target local has " + std::to_string(has.cpus) + " CPUs, " +
+  TRY(check_gpus(spec, has));
+  if (has.cpus > 0 && spec.resources.cpus > has.cpus) {
+    return fail(ErrorKind::invalid, target + std::to_string(has.cpus) + " CPUs, " +
                                         std::to_string(spec.resources.cpus) + " were asked for");
   }
-  if (spec.resources.memory_bytes > has.memory_bytes) {
+  if (has.memory_bytes > 0 && spec.resources.memory_bytes > has.memory_bytes) {
     return fail(ErrorKind::invalid,
-                "target local has " + format_size(static_cast<uint64_t>(has.memory_bytes)) +
-                    " of memory, " +
+                target + format_size(static_cast<uint64_t>(has.memory_bytes)) + " of memory, " +
                     format_size(static_cast<uint64_t>(spec.resources.memory_bytes)) +
                     " were asked for");
   }
   return {};
 }
 
-Status AllRuns::check_gpus(const RunSpec& spec) const {
-  const auto has = static_cast<int>(parts_.engine.capacity().gpus.size());
+Error AllRuns::no_such_target(const RunSpec& spec) {
+  const std::string prefix = spec.workspace + "/";
+  std::vector<std::string> names;
+  for (const std::string& queue : open_queues()) {
+    if (queue == kLocalQueue) names.push_back(queue);
+    if (queue.starts_with(prefix)) names.push_back(queue.substr(prefix.size()));
+  }
+  const std::string near = nearest(spec.target, names);
+  return {ErrorKind::not_found, "target '" + spec.target + "' does not exist",
+          (near.empty() ? "" : "Did you mean '" + near + "'? ") +
+              "Targets here: " + join(names, ", ") + "."};
+}
+
+Status AllRuns::check_gpus(const RunSpec& spec, const engine::Capacity& capacity) const {
+  const auto has = static_cast<int>(capacity.gpus.size());
   // On `local` a wish for GPUs where there are none is warned of by the client, not refused.
   if (has == 0 || spec.resources.gpus <= has) return {};
-  return fail(ErrorKind::invalid, "target local has " + std::to_string(has) +
+  return fail(ErrorKind::invalid, "target " + spec.target + " has " + std::to_string(has) +
                                       (has == 1 ? " GPU, " : " GPUs, ") +
                                       std::to_string(spec.resources.gpus) + " were asked for");
 }
@@ -106,9 +116,11 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
                                    std::string_view spec_hash) {
   const RunSpec& spec = submission.spec;
   TRY_SET(const store::KnownSnapshot snapshot, find_snapshot(spec.snapshot));
-  const int64_t position = ledger_.with([](const Ledger& ledger) { return ledger.queued + 1; });
+  const std::string queue = queue_of(spec);
+  const int64_t position =
+      ledger_.with([&](Ledger& ledger) { return ledger.account(queue).queued + 1; });
   const std::string reason =
-      spec.interactive ? "" : queued_reason(spec.resources, queue_view(position));
+      spec.interactive ? "" : queued_reason(spec.resources, queue_view(queue, position));
 
   Run made;
   std::optional<store::RunHead> raced;

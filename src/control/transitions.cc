@@ -17,7 +17,8 @@ std::string kind_of(const RunEvent& event) {
       return std::string(to_string(reported.kind));
     }
     std::string operator()(const Ended& ended) const {
-      return ended.end.cause == EndCause::lost ? "lost" : "ended";
+      const EndCause cause = ended.end.cause;
+      return cause == EndCause::lost || cause == EndCause::evicted ? "lost" : "ended";
     }
     std::string operator()(const CancelAsked&) const { return "cancel_requested"; }
     std::string operator()(const BegunOutside&) const { return "running"; }
@@ -28,6 +29,14 @@ std::string kind_of(const RunEvent& event) {
 
 bool user_code_may_have_run(std::string_view phase) {
   return phase != "" && phase != to_string(ReportKind::preparing);
+}
+
+std::string again_text(const RunEvent& event) {
+  const auto* ended = std::get_if<Ended>(&event);
+  if (ended != nullptr && ended->end.cause == EndCause::evicted) {
+    return "waits again: its node was taken away";
+  }
+  return "waits again: the attempt was lost before its program ran";
 }
 
 std::string retry_text(const RunLife& life, const std::string& why) {
@@ -74,12 +83,11 @@ Result<Applied> apply(db::Transaction& transaction, store::RunHead& head, const 
     TRY(add("ended", head.life.error));
     head.ended = head.event_at;
   } else if (was_live && head.life.status == RunStatus::queued) {
-    TRY(add("queued", head.life.retries > retries_before
-                          ? retry_text(head.life, moment.text)
-                          : "waits again: the attempt was lost before its program ran"));
+    TRY(add("queued", head.life.retries > retries_before ? retry_text(head.life, moment.text)
+                                                         : again_text(event)));
   }
   TRY(store::save_run(transaction, head));
-  Applied applied{{head.id, head.life.attempt}, std::move(step.actions), {}};
+  Applied applied{{head.id, head.life.attempt}, head.queue, std::move(step.actions), {}};
   if (over) {
     TRY_SET(applied.children, end_children(transaction, head));
   }
@@ -108,14 +116,15 @@ Result<std::optional<Applied>> apply_loss(db::Transaction& transaction, const Lo
   TRY_SET(store::AttemptRow row,
           store::attempt_row(transaction.db(), head.number, loss.attempt.number));
   AttemptEnd end;
-  end.cause = EndCause::lost;
+  end.cause = loss.refused ? EndCause::refused : loss.evicted ? EndCause::evicted : EndCause::lost;
   end.exit_code = 1;
   end.ranks_started = user_code_may_have_run(row.phase);
   end.error = loss.why;
   end.cpu_seconds = row.attempt.cpu_seconds;
   end.memory_peak_bytes = row.attempt.memory_peak_bytes;
-  const RunEvent event = loss.placed ? RunEvent(Ended{loss.attempt.number, end})
-                                     : RunEvent(PlaceFailed{loss.attempt.number, loss.why});
+  const RunEvent event = loss.placed
+                             ? RunEvent(Ended{loss.attempt.number, end})
+                             : RunEvent(PlaceFailed{loss.attempt.number, loss.why, loss.refused});
   TRY_SET(Applied applied, apply(transaction, head, event, {.at = loss.at, .text = loss.why}));
   row.attempt.ended = head.event_at;
   row.attempt.end = std::move(end);

@@ -13,6 +13,7 @@ namespace trainyard::control {
 // What the world must be told once a change is committed.
 struct Applied {
   AttemptId attempt;  // The run and its newest attempt.
+  std::string queue;
   std::vector<RunAction> actions;
   std::vector<RunId> children;  // Ended with it.
 
@@ -38,6 +39,8 @@ struct Loss {
   std::string why;
   WallTime at{};
   bool placed = true;  // false: the engine never took it.
+  bool evicted = false;
+  bool refused = false;
 };
 Result<std::optional<Applied>> apply_loss(db::Transaction& transaction, const Loss& loss);
 

@@ -8,13 +8,15 @@ namespace {
 template <class E>
 using Name = std::pair<E, std::string_view>;
 
-constexpr std::array<Name<EndCause>, 6> kCauses = {{
+constexpr std::array<Name<EndCause>, 8> kCauses = {{
     {EndCause::exited, "exited"},
     {EndCause::canceled, "canceled"},
     {EndCause::time_limit, "time_limit"},
     {EndCause::no_space, "no_space"},
     {EndCause::prepare_failed, "prepare_failed"},
     {EndCause::lost, "lost"},
+    {EndCause::evicted, "evicted"},
+    {EndCause::refused, "refused"},
 }};
 
 constexpr std::array<Name<ReportKind>, 6> kKinds = {{

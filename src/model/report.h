@@ -33,6 +33,8 @@ enum class EndCause {
   no_space,    // We stopped it, or its outputs could not be kept: the disk is full.
   prepare_failed,  // It never started: code, folder or program; user code has not run.
   lost,            // Its supervisor or node went away.
+  evicted,         // Its node was taken away: the run goes on with the next attempt.
+  refused,         // The target will not have it, ever.
 };
 std::string_view to_string(EndCause cause);
 Result<EndCause> end_cause_from(std::string_view name);

@@ -139,6 +139,11 @@ bool retries(const RetryPolicy& policy, std::string_view cause) {
   return std::find(policy.causes.begin(), policy.causes.end(), cause) != policy.causes.end();
 }
 
+std::string queue_of(const RunSpec& spec) {
+  if (spec.target == kLocalQueue) return spec.target;
+  return spec.workspace + "/" + spec.target;
+}
+
 Status check_spec(const RunSpec& spec) {
   TRY(check_name(spec.workspace, "workspace"));
   TRY(check_name(spec.target, "target"));

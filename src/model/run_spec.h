@@ -121,6 +121,11 @@ struct RunSpec {
   bool operator==(const RunSpec&) const = default;
 };
 
+// Whose turn it is, is decided among the runs of one queue: those of this machine, or of a compute
+// of a workspace.
+inline constexpr std::string_view kLocalQueue = "local";
+std::string queue_of(const RunSpec& spec);
+
 // The rules that need no look at the server: names, numbers in range, a command.
 Status check_spec(const RunSpec& spec);
 

@@ -75,6 +75,16 @@ Step lost(RunLife life, bool ranks_started, std::string why) {
   return {finished(std::move(life), RunStatus::failed, 1, std::move(why)), {RunAction::release}};
 }
 
+// Not the run's fault: it goes on elsewhere, as often as it takes.
+Step evicted(RunLife life, std::string why) {
+  if (life.cancel_asked) {
+    return {finished(std::move(life), RunStatus::canceled, 1, "canceled; " + why),
+            {RunAction::release}};
+  }
+  life.status = RunStatus::queued;
+  return {std::move(life), {RunAction::release, RunAction::requeue}};
+}
+
 Result<Step> on(const RunLife& life, const Enqueued&) {
   if (life.status != RunStatus::not_started) return misfit(life, "queueing");
   RunLife next = life;
@@ -92,6 +102,9 @@ Result<Step> on(const RunLife& life, const Claimed&) {
 
 Result<Step> on(const RunLife& life, const PlaceFailed& event) {
   TRY(check_attempt(life, event.attempt));
+  if (event.for_good && !life.cancel_asked) {
+    return Step{finished(life, RunStatus::failed, 1, event.why), {RunAction::release}};
+  }
   return lost(life, false, event.why);
 }
 
@@ -149,6 +162,10 @@ Result<Step> on(const RunLife& life, const Ended& event) {
       return over(RunStatus::failed, failure, end.error);
     case EndCause::lost:
       return lost(life, end.ranks_started, end.error);
+    case EndCause::evicted:
+      return evicted(life, end.error);
+    case EndCause::refused:
+      return over(life.cancel_asked ? RunStatus::canceled : RunStatus::failed, 1, end.error);
   }
   return fail(ErrorKind::internal, "an attempt ended of an unknown cause");
 }

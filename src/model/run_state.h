@@ -58,6 +58,7 @@ struct Claimed {};  // The scheduler gives it its place: the next attempt begins
 struct PlaceFailed {
   int attempt = 0;
   std::string why;
+  bool for_good = false;  // The target will not have it, ever.
 };
 struct Reported {
   int attempt = 0;

@@ -62,15 +62,15 @@ Status set_attempt_token(db::Transaction& transaction, const RunHead& head, int 
   return {};
 }
 
-Result<std::vector<AttemptId>> unreleased_attempts(db::Db& db) {
-  std::vector<AttemptId> attempts;
+Result<std::vector<UnreleasedAttempt>> unreleased_attempts(db::Db& db) {
+  std::vector<UnreleasedAttempt> attempts;
   TRY_SET(db::Statement rows,
-          db.query("SELECT r.id, a.number FROM attempts a JOIN runs r ON r.number = a.run "
+          db.query("SELECT r.id, a.number, r.queue FROM attempts a JOIN runs r ON r.number = a.run "
                    "WHERE a.released = 0 AND a.ended IS NOT NULL"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return attempts;
-    attempts.push_back({RunId{rows.text(0)}, static_cast<int>(rows.integer(1))});
+    attempts.push_back({{RunId{rows.text(0)}, static_cast<int>(rows.integer(1))}, rows.text(2)});
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kHeadById =
     "SELECT number, version, status, attempt, lost_early, cancel_asked, exit_code, error, cpus, "
     "memory_bytes, user_name, spec_hash, created, started, ended, outputs, event_seq, event_at, "
-    "workspace_id, experiment_id, gpus, retries, retry, interactive, archived "
+    "workspace_id, experiment_id, gpus, retries, retry, interactive, archived, queue "
     "FROM runs WHERE id = ?";
 
 Result<RunHead> read_head(const db::Statement& row, const RunId& id) {
@@ -47,6 +47,7 @@ Result<RunHead> read_head(const db::Statement& row, const RunId& id) {
   }
   head.life.interactive = row.integer(23) != 0;
   head.archived = row.integer(24) != 0;
+  head.queue = row.text(25);
   return head;
 }
 
@@ -74,6 +75,7 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
   head.resources = run.spec.resources;
   head.life.retry = run.spec.retry;
   head.life.interactive = run.spec.interactive;
+  head.queue = queue_of(run.spec);
   const std::string retry =
       run.spec.retry.max > 0 ? wire::dump(wire::encode(run.spec.retry)) : std::string();
   head.user = run.user;
@@ -87,14 +89,14 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
             "INSERT INTO runs (id, version, workspace_id, experiment_id, user_name, target, cpus, "
             "memory_bytes, status, final, attempt, lost_early, cancel_asked, error, event_seq, "
             "event_at, created, outputs, snapshot_files, snapshot_bytes, spec_hash, priority, "
-            "gpus, retry, interactive, parent) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, '', "
-            "0, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?) "
+            "gpus, retry, interactive, parent, queue) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, "
+            "0, '', 0, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "RETURNING number",
             {run.id.value, run.workspace_id, run.experiment_id, run.user, run.spec.target,
              run.spec.resources.cpus, run.spec.resources.memory_bytes, to_string(head.life.status),
              run.created, run.created, run.snapshot_files, run.snapshot_bytes, run.spec_hash,
              static_cast<int>(run.spec.priority), run.spec.resources.gpus, retry,
-             run.spec.interactive ? 1 : 0, run.parent}));
+             run.spec.interactive ? 1 : 0, run.parent, head.queue}));
     TRY_SET(const bool any, row.next());
     ENSURE(any);
     head.number = row.integer(0);
@@ -131,13 +133,15 @@ Status add_event(db::Transaction& transaction, RunHead& head, const RunEventReco
   return {};
 }
 
-Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit, Wanting wanting) {
+Result<std::vector<QueuedRun>> queue_front(db::Db& db, std::string_view queue, int limit,
+                                           Wanting wanting) {
   constexpr int kAny = INT32_MAX;
   std::vector<QueuedRun> queued;
   TRY_SET(db::Statement rows,
           db.query("SELECT id, number, cpus, memory_bytes, gpus FROM runs WHERE final = 0 AND "
-                   "status = 'Queued' AND gpus <= ? ORDER BY priority DESC, number LIMIT ?",
-                   {wanting == Wanting::anything ? kAny : 0, limit}));
+                   "status = 'Queued' AND queue = ? AND gpus <= ? "
+                   "ORDER BY priority DESC, number LIMIT ?",
+                   {queue, wanting == Wanting::anything ? kAny : 0, limit}));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return queued;
@@ -149,23 +153,25 @@ Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit, Wanting wantin
   }
 }
 
-Result<int64_t> count_queued_before(db::Db& db, Priority priority, int64_t number) {
+Result<int64_t> count_queued_before(db::Db& db, std::string_view queue, Priority priority,
+                                    int64_t number) {
   const int rank = static_cast<int>(priority);
   // Two ranges of one index.
   TRY_SET(db::Statement row,
           db.query("SELECT (SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND "
-                   "priority > ?) + (SELECT COUNT(*) FROM runs WHERE final = 0 AND "
-                   "status = 'Queued' AND priority = ? AND number < ?)",
-                   {rank, rank, number}));
+                   "queue = ? AND priority > ?) + (SELECT COUNT(*) FROM runs WHERE final = 0 AND "
+                   "status = 'Queued' AND queue = ? AND priority = ? AND number < ?)",
+                   {queue, rank, queue, rank, number}));
   TRY_SET(const bool any, row.next());
   return any ? row.integer(0) : 0;
 }
 
-Result<int64_t> count_queued_between(db::Db& db, Priority priority, int64_t after, int64_t before) {
+Result<int64_t> count_queued_between(db::Db& db, std::string_view queue, Priority priority,
+                                     int64_t after, int64_t before) {
   TRY_SET(db::Statement row,
           db.query("SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND "
-                   "priority = ? AND number > ? AND number < ?",
-                   {static_cast<int>(priority), after, before}));
+                   "queue = ? AND priority = ? AND number > ? AND number < ?",
+                   {queue, static_cast<int>(priority), after, before}));
   TRY_SET(const bool any, row.next());
   return any ? row.integer(0) : 0;
 }

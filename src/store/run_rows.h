@@ -20,6 +20,7 @@ struct RunHead {
   RunLife life;
   Resources resources;
   bool archived = false;
+  std::string queue;  // queue_of() its spec.
   std::string user;
   std::string spec_hash;
   WallTime created{};
@@ -69,7 +70,11 @@ Status save_attempt(db::Transaction& transaction, int64_t run, const AttemptRow&
 Status set_attempt_token(db::Transaction& transaction, const RunHead& head, int attempt,
                          std::string_view secret, WallTime now);
 // Ended, and perhaps still with something on its node.
-Result<std::vector<AttemptId>> unreleased_attempts(db::Db& db);
+struct UnreleasedAttempt {
+  AttemptId attempt;
+  std::string queue;
+};
+Result<std::vector<UnreleasedAttempt>> unreleased_attempts(db::Db& db);
 Status mark_released(db::Transaction& transaction, const AttemptId& attempt);
 
 // ---- the queue ----
@@ -80,12 +85,14 @@ struct QueuedRun {
 };
 // By priority; among equals first come first.
 enum class Wanting { anything, no_gpu };
-Result<std::vector<QueuedRun>> queue_front(db::Db& db, int limit,
+Result<std::vector<QueuedRun>> queue_front(db::Db& db, std::string_view queue, int limit,
                                            Wanting wanting = Wanting::anything);
 // Queued runs before this one in that order.
-Result<int64_t> count_queued_before(db::Db& db, Priority priority, int64_t number);
+Result<int64_t> count_queued_before(db::Db& db, std::string_view queue, Priority priority,
+                                    int64_t number);
 // Those of a priority with after < number < before.
-Result<int64_t> count_queued_between(db::Db& db, Priority priority, int64_t after, int64_t before);
+Result<int64_t> count_queued_between(db::Db& db, std::string_view queue, Priority priority,
+                                     int64_t after, int64_t before);
 // Every run that is not over and not interactive.
 Result<std::vector<RunId>> open_runs(db::Db& db);
 

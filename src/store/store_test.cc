@@ -137,11 +137,12 @@ TEST_CASE("no query of the hot path reads the history") {
   home.add("run-1");
   const std::string_view queries[] = {
       "SELECT id FROM runs WHERE id >= 'a' AND id < 'b' ORDER BY id LIMIT 4",
-      "SELECT id FROM runs WHERE final = 0 AND status = 'Queued' "
+      "SELECT id FROM runs WHERE final = 0 AND status = 'Queued' AND queue = 'local' "
       "ORDER BY priority DESC, number LIMIT 9",
-      "SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND priority > 1",
-      "SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND priority = 1 AND "
-      "number < 9",
+      "SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND queue = 'local' AND "
+      "priority > 1",
+      "SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND queue = 'local' AND "
+      "priority = 1 AND number < 9",
       "SELECT id FROM runs WHERE parent = 9 AND final = 0 AND interactive = 1 ORDER BY number",
       "SELECT name FROM metrics WHERE run = 9",
       "SELECT value FROM points WHERE metric = 9 AND number >= 9 ORDER BY number LIMIT 9",
