@@ -22,9 +22,26 @@ struct Place {
   bool has_value = false;
 };
 
+// What stands before the script is its interpreter's: "python3 -u train.py --lr 1".
+size_t first_of_script(const std::vector<std::string>& command) {
+  const size_t slash = command.front().rfind('/');
+  const std::string_view program =
+      std::string_view(command.front()).substr(slash == std::string::npos ? 0 : slash + 1);
+  for (const std::string_view known : {"python", "sh", "bash", "Rscript", "julia", "node", "perl",
+                                       "ruby", "java", "torchrun", "accelerate", "deepspeed"}) {
+    const bool same = program == known || (known == "python" && program.starts_with(known));
+    if (!same) continue;
+    size_t at = 1;
+    while (at < command.size() && command[at].starts_with('-')) ++at;
+    return at + 1;
+  }
+  return 1;
+}
+
 std::vector<Place> places_of(const std::vector<std::string>& command) {
   std::vector<Place> places;
-  for (size_t i = 1; i < command.size(); ++i) {
+  if (command.empty()) return places;
+  for (size_t i = first_of_script(command); i < command.size(); ++i) {
     if (!is_name(command[i])) continue;
     const std::string_view text = without_dashes(command[i]);
     const size_t equals = text.find('=');

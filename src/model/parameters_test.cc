@@ -14,6 +14,10 @@ TEST_CASE("names with their values are read as people read them") {
       {"seed", "-1"},  {"scale", "-.5"}, {"last", "true"}};
   CHECK(found == expected);
   CHECK(command_parameters({"true"}).empty());
+  CHECK(command_parameters({"sh", "-c", "echo --x 1"}).empty());
+  CHECK(command_parameters({"/usr/bin/python3.11", "-u", "train.py", "--lr", "1"}) ==
+        std::map<std::string, std::string>{{"lr", "1"}});
+  CHECK(command_parameters({"./train", "--lr", "1"}).size() == 1);
   CHECK(command_parameters({"sh", "-", "--", "x"}).empty());
 }
 

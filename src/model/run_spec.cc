@@ -81,6 +81,20 @@ Status check_command(const RunSpec& spec) {
   return {};
 }
 
+// A secret becomes a variable: it must not take the place of one that a rank cannot do without.
+Status check_secret_name(const std::string& name) {
+  TRY(check_name(name, "secret"));
+  constexpr std::string_view kOurs[] = {"TRAINYARD_", "AZUREML_", "AZ_BATCH", "OMPI_"};
+  constexpr std::string_view kTheirs[] = {"PATH", "HOME", "USER", "LANG", "PYTHONPATH"};
+  const bool taken =
+      std::any_of(std::begin(kOurs), std::end(kOurs),
+                  [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+      std::find(std::begin(kTheirs), std::end(kTheirs), name) != std::end(kTheirs);
+  if (!taken) return {};
+  return refuse("secret '" + name + "': a run's variable of that name has another meaning",
+                "Keep it under another name.");
+}
+
 Status check_retry(const RetryPolicy& retry) {
   if (retry.max < 0 || retry.max > kRetriesMax) {
     return refuse("retries must be 0 to " + std::to_string(kRetriesMax));
@@ -158,7 +172,7 @@ Status check_spec(const RunSpec& spec) {
   TRY(check_retry(spec.retry));
   TRY(check_outputs(spec));
   for (const std::string& secret : spec.secrets) {
-    TRY(check_name(secret, "secret"));
+    TRY(check_secret_name(secret));
     if (spec.environment_variables.contains(secret)) {
       return refuse("variable " + secret + " is given twice, as a value and as a secret");
     }

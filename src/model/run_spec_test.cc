@@ -49,3 +49,16 @@ TEST_CASE("a spec that cannot run is refused") {
     CHECK(status.error().kind == ErrorKind::invalid);
   }
 }
+
+TEST_CASE("a secret does not take the place of a variable that a rank needs") {
+  RunSpec spec;
+  spec.experiment = "e";
+  spec.command = {"true"};
+  for (const char* name : {"PATH", "HOME", "TRAINYARD_TOKEN", "AZUREML_RUN_ID", "a b"}) {
+    CAPTURE(name);
+    spec.secrets = {name};
+    CHECK(!check_spec(spec));
+  }
+  spec.secrets = {"API_KEY", "PATHS"};
+  CHECK(check_spec(spec));
+}

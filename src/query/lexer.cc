@@ -181,7 +181,7 @@ Result<std::vector<Token>> lex(std::string_view text) {
 }
 
 std::unexpected<Error> fail_at(size_t position, std::string_view why, std::string hint) {
-  if (hint.empty()) hint = "A query is JMESPath, as [?state=='running'].{id: id, by: user.name}.";
+  if (hint.empty()) hint = "A query is JMESPath, as [?status=='Running'].{id: id, by: user}.";
   return fail(ErrorKind::invalid,
               "query: position " + std::to_string(position) + ": " + std::string(why),
               std::move(hint));

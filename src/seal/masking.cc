@@ -14,6 +14,14 @@ constexpr size_t kWindowMax = 255;  // A shift is a byte.
 
 }  // namespace
 
+void cover(std::string& text, const std::vector<std::string>& forms) {
+  for (const std::string& form : forms) {
+    for (size_t at = text.find(form); at != std::string::npos; at = text.find(form, at)) {
+      text.replace(at, form.size(), form.size(), '*');
+    }
+  }
+}
+
 // Looks for all forms at once. Where nothing has begun, windows of the shortest form's length are
 // skipped by their last two bytes (Wu and Manber); where something may have, an automaton goes on
 // byte by byte (Aho and Corasick), whose state says how many last bytes are still undecided. Its

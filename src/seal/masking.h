@@ -9,6 +9,10 @@
 
 namespace trainyard::seal {
 
+// Hides secret values in a whole text without changing its length: each byte of a value, or of one
+// of its forms (forms.h), becomes '*'. `forms` as forms_of() gives them.
+void cover(std::string& text, const std::vector<std::string>& forms);
+
 // Hides secret values in a stream of bytes: every longest run of bytes that belong to a value, or
 // to one of its forms (forms.h), becomes "***", however the stream is cut into chunks.
 //

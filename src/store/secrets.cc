@@ -45,8 +45,10 @@ Status delete_secret(db::Transaction& transaction, int64_t workspace, std::strin
   TRY_SET(const int64_t changed,
           transaction.run("DELETE FROM secrets WHERE workspace_id = ? AND name = ?",
                           {workspace, name}));
-  if (changed == 0) return no_such_secret(transaction.db(), workspace, name);
-  return {};
+  if (changed > 0) return {};
+  Error error = no_such_secret(transaction.db(), workspace, name).error();
+  error.hint = "Those there are: trainyard secret list";
+  return std::unexpected(std::move(error));
 }
 
 Result<std::string> sealed_secret(db::Db& db, int64_t workspace, std::string_view name) {

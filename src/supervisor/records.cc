@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "seal/masking.h"
+
 namespace trainyard::supervisor {
 namespace {
 
@@ -12,7 +14,8 @@ constexpr uint64_t kPieceSize = 4 << 20;  // A line that is longer is none of ou
 
 }  // namespace
 
-Records::Records(std::vector<fs::path> files, SystemLog& log) : log_(log) {
+Records::Records(std::vector<fs::path> files, SystemLog& log, std::vector<std::string> hidden)
+    : log_(log), hidden_(std::move(hidden)) {
   for (fs::path& file : files) streams_.push_back({.file = std::move(file)});
 }
 
@@ -50,6 +53,7 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
     return {};
   }
   buffer.resize(end + 1);
+  seal::cover(buffer, hidden_);  // Its length stays: offsets are those of the file.
   const auto rank = static_cast<int>(found - streams_.begin());
   const uint64_t expected = stream.sent + buffer.size();
   const Result<uint64_t> taken = server.records(rank, stream.sent, buffer);

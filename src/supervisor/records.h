@@ -14,7 +14,8 @@ namespace trainyard::supervisor {
 // that the server counts none twice. Used by one thread, the uplink's.
 class Records {
  public:
-  Records(std::vector<fs::path> files, SystemLog& log);
+  // `hidden`: texts that nobody may read (seal::forms_of); they are covered on their way.
+  Records(std::vector<fs::path> files, SystemLog& log, std::vector<std::string> hidden = {});
 
   // Stats all files.
   void scan();
@@ -34,6 +35,7 @@ class Records {
 
   std::vector<Stream> streams_;
   SystemLog& log_;
+  const std::vector<std::string> hidden_;
 };
 
 }  // namespace trainyard::supervisor

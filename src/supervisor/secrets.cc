@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "client/attempt.h"
+#include "seal/forms.h"
 #include "supervisor/context.h"
 #include "supervisor/steps.h"
 
@@ -20,13 +21,17 @@ void leave_no_core() {
   setrlimit(RLIMIT_CORE, &none);
 }
 
+std::vector<std::string> plain(const std::map<std::string, std::string>& values) {
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : values) texts.push_back(value);
+  return texts;
+}
+
 }  // namespace
 
-seal::Mask Secrets::mask() const {
-  std::vector<std::string> hidden;
-  for (const auto& [name, value] : values) hidden.push_back(value);
-  return seal::Mask(hidden);
-}
+seal::Mask Secrets::mask() const { return seal::Mask(plain(values)); }
+
+std::vector<std::string> Secrets::forms() const { return seal::forms_of(plain(values)); }
 
 Secrets fetch_secrets(const Assignment& assignment) {
   Secrets secrets;
@@ -43,7 +48,8 @@ Secrets fetch_secrets(const Assignment& assignment) {
       return secrets;
     }
     if (values.error().kind != ErrorKind::unavailable || clock.steady() >= until) {
-      secrets.error = values.error().message;
+      const Error& error = values.error();
+      secrets.error = error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
       return secrets;
     }
     clock.sleep_until(clock.steady() + pause, {});

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "model/assignment.h"
 #include "seal/masking.h"
@@ -16,6 +17,8 @@ struct Secrets {
 
   // Hides them in what a rank prints.
   seal::Mask mask() const;
+  // The texts by which they give themselves away, for what a rank tells.
+  std::vector<std::string> forms() const;
 };
 
 // Asks the server, and again while it is away, for some minutes. Nothing is asked where nothing is

@@ -174,7 +174,7 @@ Result<int> carry(const Layout& layout) {
   for (int rank = 0; rank < assignment.spec.processes_per_node; ++rank) {
     told.push_back(layout.records(rank));
   }
-  Records records(std::move(told), log);
+  Records records(std::move(told), log, secrets.forms());
   const Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Uplink uplink(
       clock,

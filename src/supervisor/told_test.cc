@@ -90,6 +90,17 @@ TEST_CASE("a secret reaches the rank, and nobody who reads its console") {
   }
 }
 
+TEST_CASE("a secret that a script tells by its records is covered there") {
+  Yard yard;
+  yard.server.secrets = {{"API_KEY", "hunter2-and-more"}};
+  yard.assignment.spec.secrets = {"API_KEY"};
+  yard.shell(
+      "echo \"{\\\"v\\\":\\\"$API_KEY\\\"}\" >> $TRAINYARD_RECORDS; "
+      "echo after >> $TRAINYARD_RECORDS");
+  CHECK(yard.carry() == kExitDone);
+  CHECK(yard.server.seen().records.at(0) == "{\"v\":\"****************\"}\nafter\n");
+}
+
 TEST_CASE("secrets that cannot be had end the attempt before its program runs") {
   Yard yard;
   yard.server.refuse_secrets = 403;
