@@ -64,15 +64,21 @@ Status check_host(const Facts& facts, const http::Request& request) {
                 "--advertise.");
 }
 
-Result<store::Identity> identify(House& house, const http::Request& request) {
+std::string_view bearer_token(const http::Request& request) {
   constexpr std::string_view kBearer = "bearer ";
   const std::string_view given = request.header("authorization");
-  if (!given.empty()) {
-    if (given.size() <= kBearer.size() ||
-        ::strncasecmp(given.data(), kBearer.data(), kBearer.size()) != 0) {
-      return denied("the Authorization header is not 'Bearer TOKEN'");
-    }
-    return house.store.identify(given.substr(kBearer.size()));
+  if (given.size() <= kBearer.size() ||
+      ::strncasecmp(given.data(), kBearer.data(), kBearer.size()) != 0) {
+    return {};
+  }
+  return given.substr(kBearer.size());
+}
+
+Result<store::Identity> identify(House& house, const http::Request& request) {
+  if (!request.header("authorization").empty()) {
+    const std::string_view token = bearer_token(request);
+    if (token.empty()) return denied("the Authorization header is not 'Bearer TOKEN'");
+    return house.store.identify(token);
   }
   if (!request.peer.unix_socket) {
     return denied("a token is needed",

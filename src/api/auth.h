@@ -30,6 +30,9 @@ enum class Attempts {
 // Does the Host header name us?
 Status check_host(const Facts& facts, const http::Request& request);
 
+// What stands behind "Bearer" in the Authorization header; empty: there is none.
+std::string_view bearer_token(const http::Request& request);
+
 // Who asks: the bearer token's owner; without one, over the Unix socket, an admin named after the
 // system user at the other end. `denied` is to be answered 401.
 Result<store::Identity> identify(House& house, const http::Request& request);

@@ -77,10 +77,15 @@ constexpr Row kTable[] = {
 
     {post, "/api/v1/runs/{id}/attempts/{n}/reports", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/orders", "-nnnn ynn"},
+    {get, "/api/v1/runs/{id}/attempts/{n}/assignment", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/files", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/records/{rank}", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/secrets", "-nnnn ynn"},
+
+    // What a bare node starts from; anybody may build it.
+    {get, "/api/v1/node/program", "yyyyy yyy"},
+    {get, "/api/v1/node/program.sha256", "yyyyy yyy"},
 
     // Content is asked for by its hash: who knows it has it, or was told by who has.
     {post, "/api/v1/blobs", "-nyyy yyy"},
@@ -193,7 +198,7 @@ TEST_CASE("each route lets in those whom the table says, and nobody else") {
   }
 }
 
-TEST_CASE("without a token nothing is to be had but the page, the health and the version") {
+TEST_CASE("without a token nothing is to be had but what tells nothing of anybody") {
   std::vector<std::string> open;
   const People people;
   for (const RouteRow& route : all_routes()) {
@@ -209,7 +214,8 @@ TEST_CASE("without a token nothing is to be had but the page, the health and the
       CHECK(json_of(answer)["error"]["hint"] != "");
     }
   }
-  CHECK(open == std::vector<std::string>{"/", "/health", "/version"});
+  CHECK(open == std::vector<std::string>{"/", "/health", "/version", "/api/v1/node/program",
+                                         "/api/v1/node/program.sha256"});
 }
 
 TEST_CASE("an expired and a revoked token are refused on every route, and it is said which it is") {

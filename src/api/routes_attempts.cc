@@ -58,6 +58,15 @@ Result<http::Response> wait_for_orders(const Call& call) {
   return answer(wire::encode(orders));
 }
 
+// A supervisor on a node that shares nothing with us asks for its assignment.
+Result<http::Response> show_assignment(const Call& call) {
+  TRY_SET(const int64_t node, query_number(call.request, "node", 0, {0, INT32_MAX}));
+  const std::string token(bearer_token(call.request));
+  TRY_SET(const Assignment assignment,
+          call.house.control->assignment(attempt_of(call), token, static_cast<int>(node)));
+  return answer(wire::encode(assignment));
+}
+
 // Console frames as pieces of `body`.
 Result<std::vector<logs::Piece>> pieces_of(std::string_view body) {
   std::vector<logs::Piece> pieces;
@@ -119,6 +128,8 @@ constexpr RouteRow kRoutes[] = {
     {post, "/api/v1/runs/{id}/attempts/{n}/reports", Needs::attempt, Attempts::allowed,
      take_reports,
      "Takes {\"reports\"} of a supervisor and answers its orders; none is a heartbeat."},
+    {get, "/api/v1/runs/{id}/attempts/{n}/assignment", Needs::attempt, Attempts::allowed,
+     show_assignment, "All that the supervisor of a node is told.", "node"},
     {get, "/api/v1/runs/{id}/attempts/{n}/orders", Needs::attempt, Attempts::allowed,
      wait_for_orders, "The orders, once `cancel` differs.", "cancel wait"},
     {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", Needs::attempt, Attempts::allowed,

@@ -39,6 +39,8 @@ class AllRuns final : public Control {
   Result<Run> cancel(const RunId& id, std::string_view by) override;
   Result<Orders> report(const AttemptId& attempt, std::span<const Report> reports) override;
   Result<Orders> orders(const AttemptId& attempt) override;
+  Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
+                                int node) override;
   Result<Run> update(const RunId& id, const LabelChanges& changes) override;
   Result<Run> end(const RunId& id, RunStatus status, std::string_view error) override;
   Status set_outputs(const RunId& id, std::string_view tree) override;
@@ -53,6 +55,7 @@ class AllRuns final : public Control {
   Load load(std::string_view queue) override;
   void add_target(const std::string& queue, std::shared_ptr<engine::Engine> engine) override;
   void remove_target(std::string_view queue) override;
+  void pause_target(std::string_view queue, bool paused) override;
 
  private:
   // ---- submit.cc ----

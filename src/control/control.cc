@@ -100,6 +100,11 @@ void AllRuns::remove_target(std::string_view queue) {
   });
 }
 
+void AllRuns::pause_target(std::string_view queue, bool paused) {
+  ledger_.with([&](Ledger& ledger) { ledger.account(queue).paused = paused; });
+  bell_->ring();
+}
+
 std::shared_ptr<engine::Engine> AllRuns::engine_of(std::string_view queue) {
   return engines_.with([&](const auto& engines) {
     const auto found = engines.find(queue);
@@ -157,6 +162,7 @@ QueueView AllRuns::queue_view(std::string_view queue, int64_t position) {
                      .memory_used_bytes = target.memory_used,
                      .gpus_free = target.gpus_free(),
                      .position = position,
+                     .paused = target.paused,
                      .disk_full = disk_full};
   });
 }

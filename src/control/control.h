@@ -71,6 +71,9 @@ class Control {
   // Takes what is new of `reports`; conflict for an attempt that is not the newest or is over.
   virtual Result<Orders> report(const AttemptId& attempt, std::span<const Report> reports) = 0;
   virtual Result<Orders> orders(const AttemptId& attempt) = 0;
+  // All that a supervisor elsewhere is told, who holds the attempt's token; conflict as above.
+  virtual Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
+                                        int node) = 0;
 
   virtual Result<Run> update(const RunId& id, const LabelChanges& changes) = 0;
   // The end of an interactive run, as its program says.
@@ -111,6 +114,8 @@ class Control {
   // there; those of one that is gone wait on. Shared: a call under way outlives its target.
   virtual void add_target(const std::string& queue, std::shared_ptr<engine::Engine> engine) = 0;
   virtual void remove_target(std::string_view queue) = 0;
+  // Nothing new is placed on a paused one; what is live there goes on.
+  virtual void pause_target(std::string_view queue, bool paused) = 0;
 };
 
 }  // namespace trainyard::control

@@ -12,6 +12,7 @@ bool Ledger::Account::fits(const Resources& wants, int attempts) const {
 
 int Ledger::Account::room() const {
   // On a machine every run takes a CPU at least: more than are free cannot fit.
+  if (paused) return 0;
   return std::max(0, capacity.window > 0 ? capacity.window - live : cpus_free());
 }
 
@@ -66,6 +67,7 @@ void Ledger::clear() {
   for (auto& [queue, target] : accounts_) {
     Account fresh;
     fresh.capacity = target.capacity;
+    fresh.paused = target.paused;
     target = std::move(fresh);
   }
 }

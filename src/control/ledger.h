@@ -22,7 +22,8 @@ class Ledger {
     int cpus_used = 0;
     int64_t memory_used = 0;
     std::set<int> gpus_used;
-    int live = 0;  // Attempts.
+    int live = 0;         // Attempts.
+    bool paused = false;  // Nothing new is placed.
     // Counted here and not in the database, where it would cost as much as the queue is long.
     int64_t queued = 0;
 

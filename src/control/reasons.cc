@@ -43,6 +43,7 @@ std::vector<std::string> lacks(const Resources& wants, const QueueView& view) {
 std::string queued_reason(const Resources& wants, const QueueView& view) {
   const std::string position = "position " + std::to_string(view.position);
   if (view.disk_full) return "waits for space: the disk of the home is full; " + position;
+  if (view.paused) return "waits for its target, which is paused; " + position;
   const std::vector<std::string> missing = lacks(wants, view);
   if (!missing.empty()) return "waits for " + join(missing, " and ") + "; " + position;
   if (view.position > 1) {

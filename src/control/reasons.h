@@ -15,6 +15,7 @@ struct QueueView {
   int64_t memory_used_bytes = 0;
   size_t gpus_free = 0;
   int64_t position = 1;    // 1: the next one.
+  bool paused = false;     // By an admin.
   bool disk_full = false;  // Nothing is started while it is.
 };
 

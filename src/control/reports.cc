@@ -3,6 +3,7 @@
 
 #include "control/all_runs.h"
 #include "store/metrics.h"
+#include "store/run_queries.h"
 
 namespace trainyard::control {
 namespace {
@@ -153,6 +154,26 @@ Result<Orders> AllRuns::report(const AttemptId& attempt, std::span<const Report>
   ledger_.with([&](Ledger& ledger) { ledger.heard(attempt, parts_.clock.steady()); });
   if (applied) settle(*applied);
   return answer;
+}
+
+Result<Assignment> AllRuns::assignment(const AttemptId& attempt, std::string_view token, int node) {
+  Claim claim{.run = {}, .attempt = attempt, .secret = std::string(token), .gpus = {}};
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(const store::RunHead head, store::run_head(db, attempt.run));
+    TRY(check_live(head, attempt));
+    TRY_SET(claim.run, store::load_run(db, attempt.run, store::Detail::brief));
+    return {};
+  };
+  TRY(parts_.store.read(look));
+  if (node < 0 || node >= claim.run.spec.nodes) {
+    return fail(ErrorKind::invalid, "the run has no node " + std::to_string(node));
+  }
+  Assignment told = assignment(claim, {});
+  told.node = node;
+  // Nothing of this machine is there.
+  told.server_socket.clear();
+  told.blobs.clear();
+  return told;
 }
 
 Result<Orders> AllRuns::orders(const AttemptId& attempt) {

@@ -75,16 +75,26 @@ void FakeEngine::end(const AttemptId& attempt, const std::string& why, Tell told
     if (found == placed_.end() || !found->second.live) return;
     found->second.live = false;
   }
-  if (told == Tell::yes) tell(attempt, why);
+  if (told == Tell::yes) tell(attempt, Going{.why = why});
 }
 
-void FakeEngine::tell(const AttemptId& attempt, const std::string& why) {
+void FakeEngine::tell(const AttemptId& attempt, const Going& going) {
   Gone gone;
   {
     std::lock_guard lock(mutex_);
     gone = gone_;
   }
-  if (gone) gone(attempt, {.why = why});
+  if (gone) gone(attempt, going);
+}
+
+void FakeEngine::set_waiting(std::string why) {
+  std::lock_guard lock(mutex_);
+  waiting_ = std::move(why);
+}
+
+std::string FakeEngine::waits_for(const AttemptId&) {
+  std::lock_guard lock(mutex_);
+  return waiting_;
 }
 
 std::vector<AttemptId> FakeEngine::live() {

@@ -23,6 +23,7 @@ class FakeEngine : public Engine {
   Status kill(const AttemptId& attempt) override;
   Status release(const AttemptId& attempt) override;
   void on_gone(Gone gone) override;
+  std::string waits_for(const AttemptId& attempt) override;
 
   // ---- the script ----
   enum class Fault {
@@ -33,6 +34,10 @@ class FakeEngine : public Engine {
   enum class Tell { yes, no };  // no: as when the one who watches has died too.
   // Its supervisor has ended.
   void end(const AttemptId& attempt, const std::string& why, Tell tell = Tell::yes);
+  // It goes, for this reason.
+  void tell(const AttemptId& attempt, const Going& going);
+  // What every placed attempt waits for from now on.
+  void set_waiting(std::string why);
 
   // What a test does when a supervisor appears, is killed, or is to be started again on the journal
   // of a dead one (true: it lives again). Called without a lock.
@@ -54,13 +59,12 @@ class FakeEngine : public Engine {
     bool live = true;
   };
 
-  void tell(const AttemptId& attempt, const std::string& why);
-
   const Capacity capacity_;
   Hooks hooks_;
   std::mutex mutex_;
   std::map<AttemptId, Placed> placed_;
   std::deque<Fault> faults_;
+  std::string waiting_;
   Gone gone_;
 };
 

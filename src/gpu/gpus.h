@@ -26,6 +26,8 @@ struct Usage {
   int temperature = -1;  // Degrees Celsius.
 };
 
+class Driver;
+
 // The NVIDIA GPUs of this machine, by the driver's own library (NVML), which is looked for when it
 // is asked for: we neither link it nor need it. $TRAINYARD_NVML names another one, for tests.
 //
@@ -57,10 +59,9 @@ class Gpus {
   std::string visible(std::span<const int> indexes) const;
 
  private:
-  struct Library;
   Gpus();
 
-  std::unique_ptr<Library> library_;
+  std::unique_ptr<Driver> driver_;
   std::vector<Device> devices_;
   std::vector<std::string> remarks_;
   std::string why_none_;

@@ -1,6 +1,5 @@
 #include "http/line.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -12,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 
+#include "http/resolve.h"
 #include "http/socket.h"
 
 namespace trainyard::http {
@@ -150,20 +150,9 @@ Status Line::open_unix(milliseconds timeout) {
 }
 
 Status Line::open_tcp(milliseconds timeout) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST;
-  const std::string service = std::to_string(address_.port);
-  addrinfo* list = nullptr;
-  int error = ::getaddrinfo(address_.host.c_str(), service.c_str(), &hints, &list);
-  if (error == EAI_NONAME) {
-    hints.ai_flags = AI_NUMERICSERV;
-    error = ::getaddrinfo(address_.host.c_str(), service.c_str(), &hints, &list);
-  }
-  if (error != 0) return fail(ErrorKind::unavailable, ::gai_strerror(error));
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  TRY_SET(const AddressList list, resolve(address_.host, address_.port, timeout));
   Status last = fail(ErrorKind::unavailable, "the name has no address");
-  for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
+  for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
     last = try_connect(one->ai_family, one->ai_addr, one->ai_addrlen, timeout);
     if (last || last.error().kind == ErrorKind::cancelled) break;
   }

@@ -1,0 +1,25 @@
+#include "node/program.h"
+
+#include <doctest/doctest.h>
+
+namespace trainyard::node {
+namespace {
+
+TEST_CASE("a build without the program for nodes says so, and what to do") {
+  const auto program = node::program();
+  const auto file = open_program();
+  if (program) {  // The release build; tests/e2e/lab.py starts it.
+    CHECK(
+        program->bytes.starts_with("\x7f"
+                                   "ELF"));
+    CHECK(file.value().size == program->bytes.size());
+    return;
+  }
+  CHECK(program.error().kind == ErrorKind::not_found);
+  CHECK(program.error().message == "this build of Trainyard carries no program for nodes");
+  CHECK(program.error().hint.find("make build") != std::string::npos);
+  CHECK(file.error().kind == ErrorKind::not_found);
+}
+
+}  // namespace
+}  // namespace trainyard::node

@@ -1,0 +1,59 @@
+// trainyard-node: the supervisor alone, linked statically, for nodes that we know nothing of. It
+// travels in the server's binary (node/program.h).
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/version.h"
+#include "supervisor/supervise.h"
+
+namespace {
+
+constexpr int kExitUsage = 2;
+constexpr int kExitBug = 70;
+
+constexpr const char* kUsage =
+    "usage: trainyard-node supervise --folder DIR [--node NUMBER]\n"
+    "       trainyard-node --version\n";
+
+// A scheduler may start us with some of its three files closed.
+void open_standard_files() {
+  for (int fd = 0; fd < 3; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) continue;
+    if (open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) < 0) _exit(kExitBug);
+  }
+}
+
+int run(const std::vector<std::string_view>& words) {
+  if (words.size() == 1 && words[0] == "--version") {
+    std::printf("trainyard-node %s\n", std::string(trainyard::kVersion).c_str());
+    return std::fflush(stdout) == 0 ? 0 : kExitBug;
+  }
+  // Which node this is stands in the assignment; the number is for who looks at a list of
+  // processes.
+  const bool numbered = words.size() == 5 && words[3] == "--node";
+  if ((words.size() == 3 || numbered) && words[0] == "supervise" && words[1] == "--folder") {
+    return trainyard::supervisor::supervise(words[2]);
+  }
+  std::fputs(kUsage, stderr);
+  return kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  open_standard_files();
+  signal(SIGPIPE, SIG_IGN);
+  try {
+    return run({argv + (argc > 0 ? 1 : 0), argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n       This is a bug in Trainyard.\n", error.what());
+    return kExitBug;
+  }
+}
