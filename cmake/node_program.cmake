@@ -8,6 +8,9 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   # Names are looked up by http/resolve.cc and GPUs by gpu/smi.cc: what the linker says of getaddrinfo
   # and dlopen does not come to pass.
   target_link_options(trainyard-node PRIVATE -static -Wl,--no-warnings)
+  # Or CMake goes back to shared libraries behind each archive that is named, and -static is half done.
+  set_target_properties(trainyard-node PROPERTIES LINK_SEARCH_START_STATIC ON
+                                                  LINK_SEARCH_END_STATIC ON)
 
   set(program ${CMAKE_BINARY_DIR}/trainyard-node)
   set(asm ${CMAKE_BINARY_DIR}/node_program.S)

@@ -57,6 +57,17 @@ constexpr Row kTable[] = {
     {put, "/api/v1/workspaces/{name}/secrets/{secret}", "-nyyy nnn"},
     {del, "/api/v1/workspaces/{name}/secrets/{secret}", "-nyyy nnn"},
 
+    {get, "/api/v1/workspaces/{workspace}/computes", "-yyyy nnn"},
+    {post, "/api/v1/workspaces/{workspace}/computes", "-nnny nnn", R"({"name":"c"})"},
+    {get, "/api/v1/workspaces/{workspace}/computes/{compute}", "-yyyy nnn"},
+    {patch, "/api/v1/workspaces/{workspace}/computes/{compute}", "-nnny nnn"},
+    {del, "/api/v1/workspaces/{workspace}/computes/{compute}", "-nnny nnn"},
+    {post, "/api/v1/workspaces/{workspace}/computes/{compute}/pause", "-nnny nnn"},
+    {post, "/api/v1/workspaces/{workspace}/computes/{compute}/resume", "-nnny nnn"},
+    {get, "/api/v1/sizes", "-yyyy yyy"},
+    {put, "/api/v1/sizes/{size}", "-nnny nnn"},
+    {del, "/api/v1/sizes/{size}", "-nnny nnn"},
+
     {post, "/api/v1/runs", "-nyyy yyn", kSubmission},
     {get, "/api/v1/runs", "-yyyy yyy"},  // An attempt sees those of its workspace.
     {get, "/api/v1/runs/{id}", "-yyyy yyn"},
@@ -77,7 +88,6 @@ constexpr Row kTable[] = {
 
     {post, "/api/v1/runs/{id}/attempts/{n}/reports", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/orders", "-nnnn ynn"},
-    {get, "/api/v1/runs/{id}/attempts/{n}/assignment", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/files", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/records/{rank}", "-nnnn ynn"},
