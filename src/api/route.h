@@ -46,6 +46,7 @@ std::span<const RouteRow> blob_routes();
 std::span<const RouteRow> metric_routes();
 std::span<const RouteRow> secret_routes();
 std::span<const RouteRow> output_routes();
+std::span<const RouteRow> compute_routes();
 std::span<const RouteRow> node_routes();
 // All of them.
 std::vector<RouteRow> all_routes();
