@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "engine/slurm/commands.h"
+#include "engine/slurm/patience.h"
+#include "model/compute.h"
+
+namespace trainyard::engine {
+
+struct SlurmOptions {
+  ComputeSpec compute;
+  // Who we are among servers that share a cluster and a user: [A-Za-z0-9_-]+, the same after a
+  // restart. It is in the comment of every job, and jobs without it are never touched.
+  std::string server_id;
+  Clock& clock;
+  Log& log;
+  // Of what GET /api/v1/node/program answers, in hex. Empty: nodes take what they are given, and
+  // keep none for the next job.
+  std::string program_sha256;
+  std::string program_path;     // Where nodes may have it already; empty: nowhere.
+  std::string ca_pem;           // For an https server that no public authority vouches for.
+  std::string scratch;          // A folder on the nodes to work in; empty: ${TMPDIR:-/tmp}.
+  seconds reach_patience{120};  // How long a node tries to reach the server before it gives up.
+  int window = 500;             // So many of our runs are in Slurm's queue at most.
+  slurm::Patience patience;
+  // How Slurm is spoken to: slurm::make_commands(), or a fake.
+  std::unique_ptr<slurm::Commands> commands;
+};
+
+// A Slurm cluster. One job per attempt, found again by its comment and never by Slurm's number,
+// which a controller that lost its memory gives out twice. place() queues; sbatch, squeue and
+// scancel run on threads of the engine.
+//
+// - A job that Slurm refuses, or holds for what will never come true: on_gone, refused.
+// - A controller that does not answer: everything waits, waits_for() says so, nothing is lost.
+// - A job that Slurm no longer knows (its controller died right after it accepted it): on_gone. It
+//   is not submitted again under the same attempt, for its processes may run on with that attempt's
+//   token; the next attempt's token fences them off.
+// - A job that ended: on_gone after a moment, for its last report to come in; evicted where Slurm
+//   took the node away.
+// - A job of ours that nobody knows, or whose attempt is over: cancelled after a grace.
+std::unique_ptr<Engine> make_slurm(SlurmOptions options);
+
+}  // namespace trainyard::engine

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/slurm/patience.h"
+#include "engine/slurm/queue_text.h"
+#include "engine/slurm/reasons.h"
+
+namespace trainyard::engine::slurm {
+
+// What a Slurm engine knows and decides: no thread, no clock, no Slurm. The engine asks it what to
+// do and tells it what came of it. Times are when something was begun or learnt, as it says.
+class Book {
+ public:
+  Book(std::string server_id, Patience patience)
+      : server_id_(std::move(server_id)), patience_(patience) {}
+
+  // ---- the control plane's wishes ----
+  void place(const Assignment& assignment, SteadyTime now);
+  void recover(const AttemptId& attempt, SteadyTime now);
+  void kill(const AttemptId& attempt, SteadyTime now);
+  void release(const AttemptId& attempt, SteadyTime now);
+  Placement inspect(const AttemptId& attempt) const;
+  std::string waits_for(const AttemptId& attempt, WallTime now) const;
+
+  // ---- submitting ----
+  // The next to hand in, now under way; none: nothing, or not before next_submit().
+  std::optional<Assignment> take_submission(SteadyTime now);
+  std::optional<SteadyTime> next_submit() const;
+  void submitted(const AttemptId& attempt, const Result<int64_t>& number, SteadyTime now);
+
+  // ---- looking ----
+  SteadyTime next_look() const { return next_look_; }
+  // `begun`: when the look was; what was submitted after it need not be in it.
+  void looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, SteadyTime now);
+  void counted(std::vector<Node> nodes) { nodes_ = std::move(nodes); }
+  bool anything_waits() const;
+  const std::vector<Node>& nodes() const { return nodes_; }
+
+  // ---- cancelling ----
+  struct Cancel {
+    AttemptId attempt;
+    int64_t number = 0;
+  };
+  std::optional<Cancel> take_cancel(SteadyTime now);
+  std::optional<SteadyTime> next_cancel() const;
+
+  // What there is to tell, once.
+  using Told = std::pair<AttemptId, Engine::Going>;
+  std::vector<Told> take_gone() { return std::exchange(gone_, {}); }
+
+ private:
+  enum class Stage {
+    waiting,     // To be submitted.
+    submitting,  // By a thread, just now.
+    unsure,      // Slurm has it or has not: the next look tells.
+    placed,      // Slurm has it.
+    gone,        // Told to be gone, and kept to know it again.
+    over,        // Released: forgotten once Slurm has no job of it.
+  };
+  struct Entry {
+    Stage stage = Stage::waiting;
+    SteadyTime since{};                    // In this stage.
+    std::optional<Assignment> assignment;  // Until Slurm has it; none for what was recovered.
+    std::string server_url;
+    std::optional<Job> job;  // As seen last.
+    int64_t number = 0;
+    std::optional<SteadyTime> missing;  // Since when Slurm does not show it.
+    std::optional<SteadyTime> ended;
+    std::optional<SteadyTime> ending;
+    std::optional<SteadyTime> never;
+    bool killed = false;
+    bool released = false;
+    std::optional<SteadyTime> cancel_at;  // Next.
+  };
+  using Entries = std::map<AttemptId, Entry>;
+  struct Seen {
+    std::optional<Job> job;
+    std::vector<int64_t> twins;  // Jobs of the same attempt, besides.
+  };
+
+  void set(Entry& entry, Stage stage, SteadyTime now);
+  void tell_gone(const AttemptId& attempt, Entry& entry, Engine::Going going, SteadyTime now);
+  std::map<AttemptId, Seen> sort_out(const std::vector<Job>& jobs) const;
+  void see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTime now);
+  // true: it is to be forgotten.
+  bool miss(const AttemptId& attempt, Entry& entry, SteadyTime begun, SteadyTime now);
+  void see_orphan(const AttemptId& attempt, const Job& job, SteadyTime now);
+  bool busy() const;
+  std::string place_in_line(const AttemptId& attempt) const;
+
+  const std::string server_id_;
+  const Patience patience_;
+  Entries entries_;
+  std::deque<AttemptId> line_;  // In which order they are submitted.
+  std::map<AttemptId, SteadyTime> orphans_;
+  std::map<std::pair<AttemptId, int64_t>, SteadyTime> twins_;  // When each is cancelled.
+  std::vector<Node> nodes_;
+  std::vector<Told> gone_;
+
+  SteadyTime next_look_{};
+  SteadyTime last_look_{};
+  SteadyTime no_submit_before_{};
+  seconds retry_{1};
+  seconds look_pause_{1};
+  std::string away_;  // Why Slurm cannot be asked; empty: it can.
+  std::string full_;
+};
+
+}  // namespace trainyard::engine::slurm

@@ -1,0 +1,207 @@
+#include "engine/slurm/commands.h"
+
+#include <pwd.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "base/fd.h"
+#include "base/text.h"
+#include "engine/slurm/job_script.h"
+#include "engine/slurm/program.h"
+
+namespace trainyard::engine::slurm {
+namespace {
+
+constexpr const char* kUsualPlaces =
+    "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/opt/slurm/bin:/usr/local/slurm/bin";
+// Times in seconds since 1970, which no time zone of a login node changes. For squeue only: what
+// sbatch has, a job has.
+constexpr const char* kTimes = "SLURM_TIME_FORMAT";
+constexpr int kExitOfSsh = 255;  // Its own trouble; else the code is the command's.
+constexpr int kExitNotFound = 127;
+
+std::string path_or_usual(const std::string& given) {
+  if (!given.empty()) return given;
+  const char* ours = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nobody sets it.
+  return std::string(ours != nullptr ? ours : "") + ":" + kUsualPlaces;
+}
+
+// What every program of Slurm needs and a job may have.
+std::map<std::string, std::string> clean_environment(const std::string& path,
+                                                     const std::string& slurm_conf) {
+  std::map<std::string, std::string> environment = {{"PATH", path}, {"LANG", "C.UTF-8"}};
+  if (!slurm_conf.empty()) environment["SLURM_CONF"] = slurm_conf;
+  if (const passwd* user = getpwuid(getuid()); user != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    environment["HOME"] = user->pw_dir;
+    environment["USER"] = environment["LOGNAME"] = user->pw_name;
+  }
+  return environment;
+}
+
+class RealCommands : public Commands {
+ public:
+  explicit RealCommands(CommandOptions options)
+      : options_(std::move(options)),
+        path_(path_or_usual(options_.path)),
+        environment_(clean_environment(path_, options_.slurm_conf)),
+        stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    // An agent's keys are what an ssh without a terminal has.
+    const char* agent = std::getenv("SSH_AUTH_SOCK");  // NOLINT(concurrency-mt-unsafe)
+    if (!options_.ssh.empty() && agent != nullptr) environment_["SSH_AUTH_SOCK"] = agent;
+  }
+
+  Result<int64_t> submit(const std::string& script) override {
+    TRY_SET(const ProgramEnd end, run({"sbatch", "--parsable"}, script));
+    if (end.timed_out) return no_answer("sbatch", end);
+    if (end.exit_code == 0) {
+      if (const auto number = parse_submitted(end.output)) return *number;
+      return fail(ErrorKind::unavailable,
+                  "sbatch: printed no job number: " + slurm_words(end.output + end.errors));
+    }
+    const std::string words = slurm_words(end.errors);
+    if (end.exit_code > 128 || words.empty()) return failed("sbatch", end);
+    switch (refusal_of(end.errors)) {
+      case Refusal::final:
+        return fail(ErrorKind::invalid, words);
+      case Refusal::full:
+        return fail(ErrorKind::conflict, words);
+      case Refusal::away:
+        break;
+    }
+    return failed("sbatch", end);
+  }
+
+  Result<std::vector<Job>> queue() override {
+    TRY_SET(const std::string text, ask({"squeue", "--me", "--noheader", "--states=all",
+                                         "--Format=" + std::string(kQueueFormat)}));
+    return parse_queue(text);
+  }
+
+  Result<std::vector<Node>> nodes() override {
+    std::vector<std::string> command{"sinfo", "--Node", "--noheader",
+                                     "--format=" + std::string(kNodesFormat)};
+    if (!options_.partition.empty()) command.push_back("--partition=" + options_.partition);
+    TRY_SET(const std::string text, ask(std::move(command)));
+    return parse_nodes(text);
+  }
+
+  Status cancel(const std::string& name, int64_t number) override {
+    std::vector<std::string> command{"scancel", "--me", "--name=" + name};
+    if (number > 0) command.push_back(std::to_string(number));
+    TRY_SET(const ProgramEnd end, run(command, {}));
+    if (end.timed_out) return no_answer("scancel", end);
+    if (end.exit_code == 0) return {};
+    for (const char* over : {"Invalid job id", "already completing", "already completed"}) {
+      if (end.errors.find(over) != std::string::npos) return {};
+    }
+    return failed("scancel", end);
+  }
+
+  Result<std::string> ask(std::vector<std::string> command) override {
+    const std::string name = command.front();
+    TRY_SET(ProgramEnd end, run(std::move(command), {}));
+    if (end.timed_out) return no_answer(name, end);
+    if (end.exit_code != 0) return failed(name, end);
+    return std::move(end.output);
+  }
+
+  void stop() override { eventfd_write(stop_.get(), 1); }
+
+ private:
+  // Here, or on the login node.
+  Result<ProgramEnd> run(std::vector<std::string> command, std::string input) const {
+    ProgramOptions program;
+    program.input = std::move(input);
+    program.timeout = options_.timeout;
+    program.stop_fd = stop_.get();
+    program.environment = environment_;
+    const std::string name = command.front();
+    if (name == "squeue") program.environment[kTimes] = "%s";
+    if (options_.ssh.empty()) {
+      Result<std::string> found = find_program(name, path_);
+      if (!found) {
+        return fail(ErrorKind::unavailable, name + " is not on this machine",
+                    "Install Slurm's programs (Debian: slurm-client) and set SLURM_CONF, or name a "
+                    "login node that has them: --ssh USER@LOGIN.");
+      }
+      command.front() = *std::move(found);
+      program.command = std::move(command);
+      return run_program(program);
+    }
+    TRY_SET(program.command, over_ssh(command));
+    TRY_SET(ProgramEnd end, run_program(program));
+    if (end.exit_code == kExitOfSsh && !end.timed_out) {
+      return fail(ErrorKind::unavailable, "ssh " + options_.ssh + ": " + slurm_words(end.errors),
+                  "It must work without a question: ssh -o BatchMode=yes " + options_.ssh);
+    }
+    if (end.exit_code == kExitNotFound) {
+      return fail(ErrorKind::unavailable, name + " is not on " + options_.ssh,
+                  "Slurm's programs must be in the PATH of: ssh " + options_.ssh + " COMMAND");
+    }
+    return end;
+  }
+
+  Result<std::vector<std::string>> over_ssh(const std::vector<std::string>& command) const {
+    Result<std::string> ssh = find_program("ssh", path_);
+    if (!ssh) {
+      return fail(ErrorKind::unavailable, "ssh is not on this machine",
+                  "Install it (Debian: openssh-client).");
+    }
+    std::vector<std::string> words{
+        *std::move(ssh),         "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o",
+        "ServerAliveInterval=15"};
+    if (!options_.ssh_folder.empty()) {
+      for (const std::string& option :
+           {std::string("ControlMaster=auto"), std::string("ControlPersist=120"),
+            "ControlPath=" + (options_.ssh_folder / "%C").string()}) {
+        words.insert(words.end(), {"-o", option});
+      }
+    }
+    // Nothing of a session's variables reaches Slurm or a job, as here.
+    std::string text = "exec env -i HOME=\"$HOME\" USER=\"$USER\" LOGNAME=\"$USER\" ";
+    text += "PATH=\"$PATH:" + std::string(kUsualPlaces) + "\" LANG=C.UTF-8";
+    if (command.front() == "squeue") text += std::string(" ") + kTimes + "=%s";
+    if (!options_.slurm_conf.empty()) text += " SLURM_CONF=" + shell_quoted(options_.slurm_conf);
+    for (const std::string& word : command) text += " " + shell_quoted(word);
+    words.insert(words.end(), {options_.ssh, "--", "sh -c " + shell_quoted(text)});
+    return words;
+  }
+
+  std::unexpected<Error> no_answer(const std::string& name, const ProgramEnd& end) const {
+    const std::string words = slurm_words(end.errors);
+    return fail(ErrorKind::unavailable, name + ": no answer in " +
+                                            std::to_string(options_.timeout.count()) + " s" +
+                                            (words.empty() ? "" : ": " + words));
+  }
+  static std::unexpected<Error> failed(const std::string& name, const ProgramEnd& end) {
+    const std::string words = slurm_words(end.errors);
+    return fail(
+        ErrorKind::unavailable,
+        name + ": " + (words.empty() ? "ended with code " + std::to_string(end.exit_code) : words));
+  }
+
+  const CommandOptions options_;
+  const std::string path_;
+  std::map<std::string, std::string> environment_;
+  const Fd stop_;
+};
+
+}  // namespace
+
+CommandOptions command_options(const ComputeSpec& spec, const fs::path& ssh_folder) {
+  CommandOptions options;
+  options.ssh = spec.ssh;
+  options.slurm_conf = spec.slurm_conf;
+  options.partition = spec.partition;
+  options.ssh_folder = ssh_folder;
+  return options;
+}
+
+std::unique_ptr<Commands> make_commands(CommandOptions options) {
+  return std::make_unique<RealCommands>(std::move(options));
+}
+
+}  // namespace trainyard::engine::slurm

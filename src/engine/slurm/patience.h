@@ -1,0 +1,23 @@
+#pragma once
+
+#include "base/clock.h"
+
+namespace trainyard::engine::slurm {
+
+// How long things are waited for.
+struct Patience {
+  seconds look{1};        // Between two looks at the queue while something is under way.
+  seconds look_idle{60};  // And when nothing is.
+  seconds look_max{15};   // While Slurm does not answer, or is slow to.
+  seconds retry_max{15};  // Between two tries at a submission.
+  seconds full{20};       // Before another, when Slurm has too many jobs.
+  seconds missing{5};     // Of a job that Slurm does not show.
+  seconds ended{3};       // For the last report of a job that has ended.
+  seconds ending{300};    // Of a job that does not get done with ending.
+  seconds never{10};      // Of a job that waits for what cannot be.
+  seconds released{10};   // For a job whose attempt is over to end by itself.
+  seconds orphan{30};     // For somebody to know a job of ours.
+  seconds cancel_again{10};
+};
+
+}  // namespace trainyard::engine::slurm

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace trainyard::engine::slurm {
+
+struct ProgramOptions {
+  std::vector<std::string> command;  // An absolute path first.
+  std::map<std::string, std::string> environment;
+  std::string input;
+  seconds timeout{15};
+  int stop_fd = -1;  // Readable: no longer wanted. -1: none.
+};
+
+struct ProgramEnd {
+  int exit_code = 0;  // 128 + N for signal N.
+  bool timed_out = false;
+  std::string output;
+  std::string errors;
+};
+
+// Runs a program to its end, or kills it and all it started at the limit. `cancelled` on stop_fd.
+// What it left behind with its standard error still open (an ssh that keeps a connection) is not
+// waited for.
+Result<ProgramEnd> run_program(const ProgramOptions& options);
+
+// The program of that name in a PATH; not_found if there is none.
+Result<std::string> find_program(std::string_view name, std::string_view path);
+
+}  // namespace trainyard::engine::slurm

@@ -1,0 +1,328 @@
+# What a Slurm job of Trainyard does on its nodes. The lines above set ty_run, ty_attempt, ty_server,
+# ty_token and so on; engine/slurm/job_script.cc writes them. Needs bash 4.3 and coreutils.
+
+ty_exit_no_tool=81 ty_exit_unreachable=82 ty_exit_bad_program=83 ty_exit_refused=84
+ty_exit_no_folder=85 ty_exit_setup=86 ty_exit_no_srun=87 ty_exit_stopped=88
+ty_exit_not_executable=89
+ty_answer_max_s=60  # For one answer of the server, the program of some megabytes included.
+ty_tries_max=4      # A supervisor that died is followed by another on its folder.
+
+ty_told=    # Set once Slurm wants us to stop.
+ty_child=   # What TERM is passed on to.
+
+ty_say() {
+  printf 'trainyard: %s: %s\n' "${SLURMD_NODENAME:-${HOSTNAME:-this node}}" "$*" >&2
+}
+
+# The batch step. With several nodes each gets this text by srun's standard input, which also carries
+# the word to stop: a signal to srun or to its step would reach every process of a rank at once.
+ty_main() {
+  umask 077
+  PATH=${PATH:-/usr/bin}:/usr/local/bin:/usr/bin:/bin
+  if [ "$ty_nodes" = 1 ]; then
+    ty_on_node 0
+    exit
+  fi
+  if ! command -v srun >/dev/null; then
+    ty_say "there is no srun here to start supervisors on $ty_nodes nodes"
+    exit $ty_exit_no_srun
+  fi
+  trap 'ty_told=1; echo stop >&"$ty_to_step"' TERM
+  coproc TY_STEP {
+    exec srun --nodes="$ty_nodes" --ntasks="$ty_nodes" --ntasks-per-node=1 \
+      --cpus-per-task="$ty_cpus" --cpu-bind=none --mpi=none --kill-on-bad-exit=0 --wait=0 \
+      bash -c 'while IFS= read -r line && [ "$line" != "#end-of-text" ]; do t+=$line$'"'\\n'"'; done
+               eval "$t"' >&2
+  }
+  ty_child=$TY_STEP_PID
+  exec {ty_to_step}>&"${TY_STEP[1]}"
+  trap '' PIPE
+  {
+    echo 'umask 077'
+    declare -p ${!ty_*}
+    declare -f $(compgen -A function ty_)
+    echo 'ty_told= ty_child='
+    echo 'exec {ty_from_batch}<&0'
+    echo 'ty_on_node "$SLURM_NODEID"'
+    echo '#end-of-text'
+    [ -z "$ty_told" ] || echo stop  # It came before there was somebody to tell.
+  } >&"$ty_to_step"
+  ty_wait
+  [ -z "$ty_told" ] || exit $ty_exit_stopped
+  exit "$ty_code"
+}
+
+# One node: gets all that a supervisor needs, starts it and ends with it.
+ty_on_node() {
+  local node=$1
+  trap 'ty_told=1; [ -z "$ty_child" ] || kill -TERM "$ty_child" 2>/dev/null' TERM
+  trap 'ty_clean_up' EXIT
+  ty_listen
+  ty_make_folder || exit $ty_exit_no_folder
+  if [ -n "$ty_setup" ]; then ty_run_setup || exit $ty_exit_setup; fi
+  ty_get_program || exit
+  ty_get_assignment "$node" || exit
+  ty_supervise "$node"
+  exit
+}
+
+# Of several nodes, each waits for the first one's word.
+ty_listen() {
+  ty_listener=
+  [ -n "${ty_from_batch-}" ] || return 0
+  { IFS= read -r word <&"$ty_from_batch" && [ "$word" = stop ] && kill -TERM $$; } &
+  ty_listener=$!
+}
+
+# Private, and removed when we end. One that a SIGKILL left is removed by the next job that sees that
+# nobody of its process namespace owns it any more.
+ty_make_folder() {
+  local base=${ty_scratch:-${TMPDIR:-/tmp}} space owner pid old
+  space=$(readlink /proc/self/ns/pid 2>/dev/null)
+  for old in "$base"/trainyard-*/; do
+    [ -O "$old" ] && [ ! -L "${old%/}" ] && [ -r "$old/owner" ] || continue
+    read -r owner pid <"$old/owner" || continue
+    [ "$owner" = "$space" ] && [ -n "$space" ] && [ -n "$pid" ] && [ ! -d "/proc/$pid" ] &&
+      rm -rf "$old"
+  done
+  ty_folder=$(mktemp -d "$base/trainyard-XXXXXXXXXX") || {
+    ty_say "cannot make a folder in $base"
+    return 1
+  }
+  echo "$space $$" >"$ty_folder/owner"
+  ty_work=$ty_folder/node
+  mkdir "$ty_work" || return
+  if [ -n "$ty_ca" ]; then
+    printf '%s' "$ty_ca" >"$ty_folder/ca.pem"
+    export TRAINYARD_CA_FILE=$ty_folder/ca.pem
+  fi
+}
+
+ty_clean_up() {
+  [ -z "${ty_listener-}" ] || kill "$ty_listener" 2>/dev/null
+  cd / && [ -n "${ty_folder-}" ] && rm -rf "$ty_folder"
+}
+
+# The target's own text, for the supervisor's and its ranks' environment. `module` and the like come
+# with a login.
+ty_run_setup() {
+  if ! type module >/dev/null 2>&1 && [ -r /etc/profile ]; then . /etc/profile >&2; fi
+  eval "$ty_setup" >&2 && return 0
+  ty_say "the target's setup text failed with code $?"
+  return 1
+}
+
+# ---- trainyard-node ----
+
+ty_get_program() {
+  local keep
+  ty_program=$ty_path
+  if [ -n "$ty_program" ] && [ -x "$ty_program" ] && ty_fits "$ty_program"; then return 0; fi
+  # Kept by its hash in a folder that is ours alone: what is there was checked when it came.
+  for keep in "/var/tmp/trainyard-$UID" "/tmp/trainyard-$UID" "$ty_folder"; do
+    mkdir -p -m 700 "$keep" 2>/dev/null
+    [ -d "$keep" ] && [ -O "$keep" ] && [ ! -L "$keep" ] && [ -w "$keep" ] || continue
+    ty_program=$keep/node-${ty_sha256:-any}
+    [ -z "$ty_sha256" ] && [ "$keep" != "$ty_folder" ] && continue
+    if [ -O "$ty_program" ] && [ -x "$ty_program" ]; then
+      touch -c "$ty_program"
+      return 0
+    fi
+    ty_download || return
+    [ -x "$ty_program" ] && return 0  # Not so where nothing may be executed.
+    rm -f "$ty_program"
+  done
+  ty_say "no folder of this node may hold programs"
+  return $ty_exit_not_executable
+}
+
+ty_download() {
+  local got=$ty_program.$$.${SLURM_JOB_ID:-0}
+  ty_fetch /api/v1/node/program "$got" || { local code=$?; rm -f "$got"; return $code; }
+  if ! ty_fits "$got"; then
+    ty_say "trainyard-node from $ty_server is not the one it should be"
+    rm -f "$got"
+    return $ty_exit_bad_program
+  fi
+  # Whoever kept an older one does not need it any more.
+  find "${ty_program%/*}" -maxdepth 1 -name 'node-*' -mtime +30 -delete 2>/dev/null
+  chmod 700 "$got" && mv -f "$got" "$ty_program"
+}
+
+ty_fits() {
+  [ -z "$ty_sha256" ] && return 0
+  command -v sha256sum >/dev/null || return 0
+  local sum
+  sum=$(sha256sum <"$1")
+  [ "${sum%% *}" = "$ty_sha256" ]
+}
+
+# ---- what the server has for us ----
+
+ty_get_assignment() {
+  ty_fetch "/api/v1/runs/$ty_run/attempts/$ty_attempt/assignment?node=$1" \
+    "$ty_work/assignment.json"
+}
+
+# Path, file. Tries for as long as we have patience; a server may be away for a while.
+ty_fetch() {
+  local from=$SECONDS pause=0.2 way
+  while :; do
+    [ -z "$ty_told" ] || return $ty_exit_stopped
+    ty_status='' ty_why=''
+    for way in $(ty_ways); do
+      "ty_by_$way" "$ty_server$1" "$2"
+      [ -z "$ty_status" ] || break
+    done
+    case $ty_status in
+      200) return 0 ;;
+      '' | 429 | 5??) ;;
+      *)
+        ty_say "the server at $ty_server answered $ty_status for $1"
+        return $ty_exit_refused ;;
+    esac
+    [ -n "${way-}" ] || {
+      ty_say "cannot reach $ty_server: none of curl, wget, python3 is here"
+      return $ty_exit_no_tool
+    }
+    if [ $((SECONDS - from)) -ge "$ty_patience" ]; then
+      ty_say "cannot reach the server at $ty_server$1: ${ty_status:-}${ty_why:-no answer}" \
+             "(tried for $ty_patience s by" $(ty_ways)")"
+      return $ty_exit_unreachable
+    fi
+    sleep $pause & wait $!
+    case $pause in 0.2) pause=1 ;; 1) pause=2 ;; *) pause=5 ;; esac
+  done
+}
+
+# Bash itself is the quickest, and is always there, yet speaks no TLS.
+ty_ways() {
+  case $ty_server in http://*) echo bash ;; esac
+  local way
+  for way in curl wget python3; do
+    if command -v $way >/dev/null; then echo $way; fi
+  done
+}
+
+# Each sets ty_status to the answer's status, or ty_why to what kept it from coming. The token goes
+# by a pipe, never by an argument.
+
+ty_by_bash() {
+  local pid clock
+  ty_talk "$1" "$2" >"$2.status" 2>"$2.why" &
+  pid=$!
+  sleep $ty_answer_max_s &
+  clock=$!
+  wait -n $pid $clock
+  kill $pid $clock 2>/dev/null
+  wait $pid $clock 2>/dev/null
+  read -r ty_status <"$2.status"
+  [ -n "$ty_status" ] || ty_why=$(tail -n 1 "$2.why")
+  ty_why=${ty_why##*: }
+  rm -f "$2.status" "$2.why"
+}
+
+# One request of HTTP/1.0 over bash's own socket; prints the status once all of the answer is there.
+ty_talk() {
+  local rest=${1#http://} host port line status length=
+  host=${rest%%/*}
+  rest=/${rest#*/}
+  port=${host##*:}
+  [ "$port" = "$host" ] && port=80
+  local name=${host%:*}
+  name=${name#[} name=${name%]}
+  exec 4<>"/dev/tcp/$name/$port" || exit
+  printf 'GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\nAuthorization: Bearer %s\r\n\r\n' \
+    "$rest" "$host" "$ty_token" >&4
+  IFS=' ' read -r line status line <&4
+  while IFS= read -r line <&4; do
+    line=${line%$'\r'}
+    [ -n "$line" ] || break
+    case ${line,,} in
+      content-length:*) length=${line#*:} length=${length// /} ;;
+      transfer-encoding:*) exit ;;
+    esac
+  done
+  [ -n "$length" ] || exit
+  head -c "$length" <&4 >"$2"
+  [ "$(wc -c <"$2")" -eq "$length" ] && echo "$status"
+}
+
+ty_by_curl() {
+  ty_why=$(printf 'header = "Authorization: Bearer %s"\n' "$ty_token" |
+    curl -q -sS -K - ${ty_ca:+--cacert "$ty_folder/ca.pem"} --connect-timeout 10 \
+      -m $ty_answer_max_s -o "$2" -w '%{http_code}' "$1" 2>&1)
+  ty_read_status
+}
+
+ty_by_wget() {
+  ty_why=$(wget --config=<(printf 'header = Authorization: Bearer %s\n' "$ty_token") -nv -S \
+      ${ty_ca:+--ca-certificate="$ty_folder/ca.pem"} -t 1 -T 10 -O "$2" "$1" 2>&1)
+  case $ty_why in
+    *HTTP/1.[01]' '*) ty_status=${ty_why##*HTTP/1.[01] } ty_status=${ty_status:0:3} ;;
+    *) ty_why=${ty_why##*$'\n'} ;;
+  esac
+}
+
+ty_by_python3() {
+  ty_why=$({ printf '%s\n' "$ty_token" "$1" "$2" "$ty_answer_max_s"; } | python3 -c '
+import shutil, sys, urllib.error, urllib.request
+token, url, path, limit = sys.stdin.read().split("\n")[:4]
+request = urllib.request.Request(url, headers={"Authorization": "Bearer " + token})
+import os, ssl
+ca = os.environ.get("TRAINYARD_CA_FILE")
+context = ssl.create_default_context(cafile=ca) if url.startswith("https") else None
+try:
+    with urllib.request.urlopen(request, timeout=float(limit), context=context) as answer:
+        with open(path, "wb") as file:
+            shutil.copyfileobj(answer, file)
+        print(answer.status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+except Exception as error:
+    print(error)
+' 2>&1)
+  ty_read_status
+}
+
+# The last line of what a program said is the status, or 000 if there is none.
+ty_read_status() {
+  local last=${ty_why##*$'\n'}
+  last=${last##*[!0-9]}
+  case $last in [1-5][0-9][0-9]) ty_status=$last ;; esac
+  ty_why=${ty_why%%$'\n'*}
+}
+
+# ---- the supervisor ----
+
+ty_supervise() {
+  local try
+  for ((try = 1; try <= ty_tries_max; ++try)); do
+    [ -z "$ty_told" ] || return $ty_exit_stopped
+    "$ty_program" supervise --folder "$ty_work" --node "$1" </dev/null &
+    ty_child=$!
+    [ -z "$ty_told" ] || kill -TERM "$ty_child"  # It came just before there was one to tell.
+    ty_wait
+    ty_child=
+    [ -z "$ty_told" ] || return $ty_exit_stopped
+    case $ty_code in
+      0) return 0 ;;
+      126 | 127)
+        ty_say "$ty_program does not run here (code $ty_code)"
+        return $ty_exit_not_executable ;;
+    esac
+    ty_say "the supervisor ended with code $ty_code ($try of $ty_tries_max)"
+  done
+  return 1
+}
+
+# Until ty_child has ended, however often a signal interrupts; its code is ty_code.
+ty_wait() {
+  while :; do
+    wait "$ty_child"
+    ty_code=$?
+    kill -0 "$ty_child" 2>/dev/null || return 0
+  done
+}
+
+ty_main
