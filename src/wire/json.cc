@@ -228,6 +228,8 @@ Json encode(const Report& report) {
 Json encode(const AttemptEnd& end) { return to_json(end); }
 Json encode(const Orders& orders) { return to_json(orders); }
 Json encode(const Assignment& assignment) { return to_json(assignment); }
+Json encode(const ComputeSpec& spec) { return to_json(spec); }
+Json encode(const VmSize& size) { return to_json(size); }
 
 Result<RunSpec> decode_run_spec(const Json& json) { return decode<RunSpec>(json); }
 Result<RetryPolicy> decode_retry(const Json& json) { return decode<RetryPolicy>(json); }
@@ -235,6 +237,8 @@ Result<Report> decode_report(const Json& json) { return decode<Report>(json); }
 Result<AttemptEnd> decode_attempt_end(const Json& json) { return decode<AttemptEnd>(json); }
 Result<Orders> decode_orders(const Json& json) { return decode<Orders>(json); }
 Result<Assignment> decode_assignment(const Json& json) { return decode<Assignment>(json); }
+Result<ComputeSpec> decode_compute_spec(const Json& json) { return decode<ComputeSpec>(json); }
+Result<VmSize> decode_vm_size(const Json& json) { return decode<VmSize>(json); }
 
 Json error_to_json(const Error& error) {
   return {{"error",

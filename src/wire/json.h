@@ -9,9 +9,11 @@
 #include "base/result.h"
 #include "base/text.h"
 #include "model/assignment.h"
+#include "model/compute.h"
 #include "model/report.h"
 #include "model/run.h"
 #include "model/run_spec.h"
+#include "model/vm_size.h"
 
 namespace trainyard::wire {
 
@@ -32,12 +34,16 @@ Json encode(const Report& report);
 Json encode(const AttemptEnd& end);
 Json encode(const Orders& orders);
 Json encode(const Assignment& assignment);
+Json encode(const ComputeSpec& spec);
+Json encode(const VmSize& size);
 Result<RunSpec> decode_run_spec(const Json& json);
 Result<RetryPolicy> decode_retry(const Json& json);
 Result<Report> decode_report(const Json& json);
 Result<AttemptEnd> decode_attempt_end(const Json& json);
 Result<Orders> decode_orders(const Json& json);
 Result<Assignment> decode_assignment(const Json& json);
+Result<ComputeSpec> decode_compute_spec(const Json& json);
+Result<VmSize> decode_vm_size(const Json& json);
 
 // The contract's shape of a run; `now` ends the open phase of its timeline, `base_url` makes
 // studioUrl and logFiles.
@@ -46,6 +52,7 @@ Json user_to_json(const User& user);
 Json token_to_json(const Token& token);
 Json workspace_to_json(const Workspace& workspace);
 Json experiment_to_json(const Experiment& experiment);
+Json compute_to_json(const Compute& compute);
 
 // {"error": {"kind", "message", "hint"}}, both ways.
 Json error_to_json(const Error& error);

@@ -188,4 +188,13 @@ Json experiment_to_json(const Experiment& experiment) {
           {"createdAt", format_time(experiment.created)}};
 }
 
+Json compute_to_json(const Compute& compute) {
+  Json json = encode(compute.spec);
+  json["workspace"] = compute.workspace;
+  json["paused"] = compute.paused;
+  json["createdBy"] = compute.created_by;
+  json["createdAt"] = format_time(compute.created);
+  return json;
+}
+
 }  // namespace trainyard::wire

@@ -22,6 +22,11 @@
 //   GET|POST        /api/v1/workspaces       {"name","subscriptionId","resourceGroup"}
 //   GET|DELETE      /api/v1/workspaces/{name}
 //   GET    /api/v1/workspaces/{name}/experiments
+//   GET|POST        /api/v1/workspaces/{name}/computes    ComputeSpec -> 201, 200 same again, 409
+//   GET|PATCH|DELETE /api/v1/workspaces/{name}/computes/{name}   PATCH: fields of a ComputeSpec
+//   POST   /api/v1/workspaces/{name}/computes/{name}/pause|resume
+//   GET    /api/v1/sizes
+//   PUT|DELETE      /api/v1/sizes/{name}     fields of a VmSize
 //   POST   /api/v1/runs            {"id", "spec": RunSpec} -> 201 run, 200 same again, 409 another
 //   spec,
 //                                  404 kind not_found "snapshot …" when its tree is not here yet
