@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "dialects/compute.h"
 #include "dialects/job.h"
 #include "dialects/runconfig.h"
 
@@ -134,6 +135,7 @@ TEST_CASE("the tables of the docs are the tables of the code") {
   const std::pair<std::string, const KeyTable*> pages[] = {
       {"docs/dialects/runconfig.md", &runconfig_keys()},
       {"docs/dialects/job.md", &job_keys()},
+      {"docs/dialects/compute.md", &compute_keys()},
   };
   for (const auto& [name, table] : pages) {
     const fs::path file = fs::path(TRAINYARD_SOURCE_DIR) / name;
@@ -162,4 +164,9 @@ TEST_CASE("the docs' examples are good") {
   };
   CHECK(validate_runconfig(example("docs/dialects/runconfig.md"), "f").empty());
   CHECK(validate_job(example("docs/dialects/job.md"), "f").empty());
+  const TempDir dir;
+  REQUIRE(write_file(dir.path() / "f", example("docs/dialects/compute.md")));
+  const auto compute = load_compute({dir.path() / "f", {}}, {});
+  REQUIRE(compute);
+  CHECK(compute->warnings.empty());
 }
