@@ -22,6 +22,8 @@
 
 namespace trainyard::api {
 
+class Targets;
+
 // What the server knows of itself; set before it opens.
 struct Facts {
   std::string url;
@@ -95,6 +97,7 @@ class House {
 
   // Valid once open.
   control::Control* control = nullptr;
+  Targets* targets = nullptr;  // None in tests without engines.
   http::Server* server = nullptr;
   Facts facts;
   std::function<void()> request_stop;

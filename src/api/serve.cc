@@ -127,6 +127,14 @@ Status Serving::start_control() {
       .snapshot_check = [this](std::string_view tree) { return house_->trees.check_whole(tree); },
       .changed = [this](const RunId& run) { house_->run_changed(run); },
   });
+  targets_ = std::make_unique<Targets>(Targets::Parts{.clock = *clock_,
+                                                      .log = *log_,
+                                                      .home = options_.home,
+                                                      .store = *store_,
+                                                      .control = *control_});
+  house_->targets = targets_.get();
+  // Before what is under way there is taken up.
+  TRY(targets_->open_all());
   TRY(control_->recover());
   house_->open(*control_, *server_, facts, [this] {
     const uint64_t one = 1;
@@ -146,6 +154,7 @@ void Serving::stop() {
     log_->info("server stopped");
   }
   control_.reset();
+  targets_.reset();
   engine_.reset();
   server_.reset();
   if (lock_) lock_->clear();

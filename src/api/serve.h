@@ -8,6 +8,7 @@
 #include "api/house.h"
 #include "api/listen.h"
 #include "api/lock.h"
+#include "api/targets.h"
 #include "base/home.h"
 #include "engine/engine.h"
 #include "http/certificate.h"
@@ -61,6 +62,7 @@ class Serving {
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<control::Control> control_;
+  std::unique_ptr<Targets> targets_;
   std::jthread control_thread_;
 };
 

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "base/home.h"
+#include "base/log.h"
+#include "control/control.h"
+#include "model/compute.h"
+#include "store/store.h"
+
+namespace trainyard::api {
+
+// The engines of the computes that people made: opened at start, and as computes come, change and
+// go. Thread-safe, as what it works with is.
+class Targets {
+ public:
+  struct Parts {
+    Clock& clock;
+    Log& log;
+    const Home& home;
+    store::Store& store;
+    control::Control& control;
+  };
+  explicit Targets(Parts parts) : parts_(parts) {}
+
+  // All there are; one that cannot be is told of in the log, and its runs wait.
+  Status open_all();
+  // A new one, or one that has changed: runs under way there are taken up again.
+  Status open(const Compute& compute);
+  void close(const Compute& compute);
+
+ private:
+  Parts parts_;
+  std::string server_id_;
+};
+
+// Who this home is among servers that share a cluster; made once.
+Result<std::string> server_id(const Home& home);
+
+}  // namespace trainyard::api
