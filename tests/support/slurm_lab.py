@@ -14,6 +14,7 @@ false; needs_isolation() then skips a test, saying why.
 Nothing is fixed: several labs run side by side. All ends with down(), and all but a folder and a
 bridge also when the test itself is killed; the next lab removes those.
 """
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -22,6 +23,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -32,6 +34,7 @@ import lab_root
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 USER = "trainyard-lab"
+PREFIX = "tylab-"
 CLIENTS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo", "srun", "salloc", "sprio", "sacct")
 NEEDED = {"slurmctld": "slurmctld", "slurmd": "slurmd", "munged": "munge", "sinfo": "slurm-client",
           "setpriv": "util-linux"}
@@ -44,9 +47,9 @@ class SlurmLab:
     """Nodes are n1, n2, …; `bare` names one whose root has bash, coreutils and Slurm alone."""
 
     def __init__(self, folder=None, nodes=4, cpus=2, memory_mb=4000, bare=None, shared=False, hide=(),
-                 started=None, slurmd_timeout=10, config=""):
+                 started=None, slurmd_timeout=10, grace_s=5, config=""):
         self.own_folder = folder is None
-        self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="lab-"))
+        self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix=PREFIX))
         self.names = [f"n{i + 1}" for i in range(nodes)]
         self.cpus = cpus
         self.memory_mb = memory_mb
@@ -55,6 +58,7 @@ class SlurmLab:
         self.shared = self.folder / "shared" if shared else None
         self.started = list(self.names if started is None else started)
         self.slurmd_timeout = slurmd_timeout
+        self.grace_s = grace_s  # Of preempted jobs; Slurm may take twice as long.
         self.config = config
         self.user = USER if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
         self.isolated = False
@@ -65,12 +69,17 @@ class SlurmLab:
         self.controller = None
         self.processes = {}   # Of a node: its first process, or slurmd itself where not isolated.
         self.lock = threading.RLock()
+        self.control = None
+        self.boot_s = 0           # What the node-up program takes before it starts a node.
+        self.boot_fails = set()   # Nodes for which it fails.
+        self.booted = []          # What it was asked: ("up", "n1"), ("down", "n1"), …
 
     # ---- up and down ----
 
     def up(self):
         check_packages()
         try:
+            remove_stale()
             self._prepare()
             self._start_munge()
             self._make_network()
@@ -86,6 +95,9 @@ class SlurmLab:
     def down(self):
         """Ends every process of the lab and removes what it made. May be called twice."""
         with self.lock:
+            if self.control:
+                self.control.end()
+                self.control = None
             for name in list(self.processes):
                 self.kill_node(name)
             for process in (self.controller, self.munged):
@@ -96,6 +108,12 @@ class SlurmLab:
                 self.bridge = None
             if self.own_folder:
                 shutil.rmtree(self.folder, ignore_errors=True)
+
+    def node_programs(self):
+        """Paths of two programs that start and stop the node they are given, as an admin's would."""
+        if self.control is None:
+            self.control = Control(self)
+        return self.folder / "bin" / "node-up", self.folder / "bin" / "node-down"
 
     def needs_isolation(self):
         if not self.isolated:
@@ -152,7 +170,7 @@ class SlurmLab:
         return self.wait_for(lambda: self.states().get(name) in states, f"{name} to be {' or '.join(states)}",
                              seconds)
 
-    def logs(self, lines=15):
+    def logs(self, lines=6):
         """The ends of the daemons' logs, for a failed test's message."""
         parts = [f"nodes: {self.states()}"]
         for path in sorted([*self.folder.glob("state/*.log"), *self.folder.glob("node/*/own/*.log")]):
@@ -190,6 +208,7 @@ class SlurmLab:
         if self.isolated:
             with contextlib.suppress(ProcessLookupError, LookupError):
                 os.kill(child_of(process.pid), signal.SIGKILL)
+                process.wait(timeout=10)  # The first process is gone when all others are.
         else:
             for pid in reversed(descendants(process.pid)):
                 with contextlib.suppress(ProcessLookupError):
@@ -231,6 +250,7 @@ class SlurmLab:
                 f"USER={self.user}", f"LOGNAME={self.user}"]
 
     def _prepare(self):
+        (self.folder / "owner").write_text(owner_mark(os.getpid()))
         if os.geteuid() == 0:
             make_user(self.user)
         for part in ("etc", "munge", "state", "bin", *(f"node/{name}/{p}" for name in self.names
@@ -268,7 +288,6 @@ class SlurmLab:
         self.why_not_isolated = why_not_isolated()
         if self.why_not_isolated:
             return
-        remove_stale_bridges()
         taken = run(["ip", "-o", "-4", "address"]).stdout
         first = os.getpid()
         for number in ((first + i) % 256 for i in range(256)):
@@ -301,7 +320,7 @@ class SlurmLab:
         what = f" CPUs={self.cpus} RealMemory={self.memory_mb} State=UNKNOWN\n"
         text = CONFIG.format(folder=folder, host=host, address=self.address, user=self.user, port=ports[0],
                              slurmd_port=ports[1], slurmd_user="root" if os.geteuid() == 0 else self.user,
-                             slurmd_timeout=self.slurmd_timeout, listen=listen,
+                             slurmd_timeout=self.slurmd_timeout, listen=listen, grace_s=self.grace_s,
                              nodes="".join(node + what for node in nodes)) + self.config
         (folder / "etc" / "slurm.conf").write_text(text)
         # Said outright, it is not looked for: a node without /sys/fs/cgroup would not start.
@@ -370,6 +389,64 @@ class SlurmLab:
                                     **more)
 
 
+class Control:
+    """Where the node programs, which are processes of somebody else, reach the lab."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        # A child that is to end with us ends with the thread that started it: so there is one for all.
+        self.starter = concurrent.futures.ThreadPoolExecutor(1)
+        self.listener = socket.socket(socket.AF_UNIX)
+        path = lab.folder / "control"
+        self.listener.bind(str(path))
+        path.chmod(0o666)
+        self.listener.listen(64)
+        python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+        for word in ("up", "down"):
+            script = lab.folder / "bin" / f"node-{word}"
+            script.write_text(f"#!{python} -SE\n" + NODE_PROGRAM.format(path=str(path), word=word))
+            script.chmod(0o755)
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
+
+    def end(self):
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join(10)
+        self.starter.shutdown()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self.listener.accept()
+                threading.Thread(target=self.answer, args=(peer,), daemon=True).start()
+
+    def answer(self, peer):
+        with peer, contextlib.suppress(OSError):
+            word, name = peer.recv(4096).decode().split()
+            self.lab.booted.append((word, name))
+            try:
+                if word == "up":
+                    time.sleep(self.lab.boot_s)
+                    if name in self.lab.boot_fails:
+                        raise AssertionError(f"no machine for {name}")
+                    self.starter.submit(self.lab.start_nodes, [name], False).result()
+                else:
+                    self.lab.kill_node(name)
+                peer.sendall(b"ok")
+            except (AssertionError, RuntimeError) as error:
+                peer.sendall(str(error).encode())
+
+
+NODE_PROGRAM = """import socket, sys
+lab = socket.socket(socket.AF_UNIX)
+lab.connect({path!r})
+lab.sendall(("{word} " + sys.argv[1]).encode())
+said = lab.recv(65536).decode()
+sys.exit(0 if said == "ok" else said)
+"""
+
 CONFIG = """ClusterName=lab
 SlurmctldHost={host}({address})
 SlurmctldPort={port}
@@ -411,7 +488,7 @@ MessageTimeout=10
 SlurmdTimeout={slurmd_timeout}
 MinJobAge=300
 {nodes}
-PartitionName=spot Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=15 MaxTime=INFINITE State=UP
+PartitionName=spot Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime={grace_s} MaxTime=INFINITE State=UP
 PartitionName=prod Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE State=UP
 """
 
@@ -460,8 +537,13 @@ def owner_mark(pid):
         return ""
 
 
-def remove_stale_bridges():
-    """Those of labs whose test was killed."""
+def remove_stale():
+    """What is left of labs whose test was killed."""
+    for path in pathlib.Path(tempfile.gettempdir()).glob(PREFIX + "*/owner"):
+        with contextlib.suppress(OSError):
+            mark = path.read_text()
+            if owner_mark(mark.split(":")[0]) != mark:
+                shutil.rmtree(path.parent, ignore_errors=True)
     for path in pathlib.Path("/sys/class/net").glob("tylab*"):
         with contextlib.suppress(OSError):
             alias = (path / "ifalias").read_text().strip()
