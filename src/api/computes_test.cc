@@ -66,12 +66,32 @@ TEST_CASE("the list of targets begins with local and goes on with those that wer
   CHECK(fetch(shop.admin, "/api/v1/workspaces/nowhere/computes/local").status == 404);
 }
 
-TEST_CASE("a compute is not made before there is who carries its runs") {
+TEST_CASE("a compute is made once, and what nobody does yet is refused by name") {
   Shop shop;
-  const http::Response refused = shop.ask(post, "", R"({"name":"lab"})");
+  CHECK(shop.ask(post, "", R"({"name":"lab"})").status == 201);
+  CHECK(shop.ask(post, "", R"({"name":"lab"})").status == 200);
+  CHECK(shop.ask(post, "", R"({"name":"lab","maxNodes":3})").status == 409);
+  CHECK(shop.ask(post, "", R"({"name":"local"})").status == 400);
+  for (const char* later :
+       {R"("ssh":"ada@login")", R"("nodeUp":"/up","nodeDown":"/down")", R"("minNodes":1)"}) {
+    const http::Response refused =
+        shop.ask(post, "", R"({"name":"other",)" + std::string(later) + "}");
+    CAPTURE(later);
+    CHECK(refused.status == 400);
+    CHECK(refused.body.find("comes with a later version") != std::string::npos);
+  }
+  CHECK(json_of(shop.ask(get, ""))["items"].size() == 2);
+}
+
+TEST_CASE("a server that no node can reach has no clusters") {
+  Facts facts;
+  facts.loopback = true;
+  Yard yard(facts);
+  http::Client admin = yard.over_socket();
+  const http::Response refused =
+      send(admin, post, "/api/v1/workspaces/default/computes", R"({"name":"lab"})");
   CHECK(refused.status == 400);
-  CHECK(json_of(refused)["error"]["message"] == "making a compute comes with a later version");
-  CHECK(json_of(shop.ask(get, ""))["items"].size() == 1);
+  CHECK(refused.body.find("--listen") != std::string::npos);
 }
 
 TEST_CASE("a compute shows what waits and what is live there") {
@@ -93,9 +113,10 @@ TEST_CASE("a compute shows what waits and what is live there") {
 TEST_CASE("a compute is changed, paused, resumed and deleted; local is not") {
   Shop shop;
   shop.insert(kLab);
-  const Json changed = json_of(shop.ask(patch, "/lab", R"({"maxNodes":8,"minNodes":1})"));
+  const Json changed = json_of(shop.ask(patch, "/lab", R"({"maxNodes":8,"idleSeconds":60})"));
   CHECK(changed["maxNodes"] == 8);
-  CHECK(changed["minNodes"] == 1);
+  CHECK(changed["idleSeconds"] == 60);
+  CHECK(shop.ask(patch, "/lab", R"({"minNodes":1})").status == 400);
   CHECK(changed["partition"] == "gpu");
   CHECK(shop.ask(patch, "/lab", R"({"maxNodes":0})").status == 400);
   CHECK(shop.ask(patch, "/lab", R"([1])").status == 400);

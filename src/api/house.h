@@ -31,6 +31,7 @@ struct Facts {
   std::string host;
   int pid = 0;
   WallTime started{};
+  bool loopback = false;  // Nobody on another machine can reach us.
   // On loopback, requests over TCP must name one of `hosts`: a page of a stranger's whose name was
   // made to point here names another.
   bool check_host = true;

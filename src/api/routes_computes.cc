@@ -7,8 +7,27 @@
 namespace trainyard::api {
 namespace {
 
-// Until runs are carried to clusters, none is made: nobody is to find a target that does nothing.
-constexpr bool kClustersReady = false;
+// What a spec may say and nobody does yet is refused: nobody is to find a setting that does
+// nothing.
+Status check_built(const ComputeSpec& spec) {
+  const auto later = [](std::string_view what) {
+    return fail(ErrorKind::invalid, std::string(what) + " comes with a later version");
+  };
+  if (!spec.ssh.empty()) return later("--ssh, a cluster behind a login node,");
+  if (!spec.node_up.empty() || !spec.node_down.empty()) return later("--node-up and --node-down");
+  if (spec.min_nodes > 0) return later("--min-nodes: bringing nodes up and down");
+  return {};
+}
+
+// Nodes talk to us over the network.
+Status check_reachable(const Facts& facts) {
+  if (!facts.loopback) return {};
+  return fail(ErrorKind::invalid,
+              "the nodes of a cluster cannot reach this server: it listens on loopback alone, at " +
+                  facts.url,
+              "Start it where they can: trainyard server run --listen HOST:PORT --tls-cert FILE "
+              "--tls-key FILE");
+}
 
 std::string_view workspace_in(const Call& call) { return call.request.param("workspace"); }
 std::string_view compute_in(const Call& call) { return call.request.param("compute"); }
@@ -67,12 +86,11 @@ Result<http::Response> list_computes(const Call& call) {
 }
 
 Result<http::Response> create_compute(const Call& call) {
-  if (!kClustersReady) {
-    return fail(ErrorKind::invalid, "making a compute comes with a later version",
-                "Until then runs are carried by the target 'local'.");
-  }
   TRY_SET(const Json body, body_object(call.request));
   TRY_SET(const ComputeSpec spec, wire::decode_compute_spec(body));
+  TRY(check_compute(spec));
+  TRY(check_built(spec));
+  TRY(check_reachable(call.house.facts));
   store::ComputeMade made;
   Json json;
   const auto change = [&](db::Transaction& transaction) -> Status {
@@ -120,8 +138,11 @@ Result<http::Response> change_one(const Call& call, Act&& act) {
 
 Result<http::Response> change_compute(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
-  return change_one(call, [&](db::Transaction& transaction) {
-    return store::change_compute(transaction, workspace_in(call), compute_in(call), body);
+  return change_one(call, [&](db::Transaction& transaction) -> Result<Compute> {
+    TRY_SET(const Compute changed,
+            store::change_compute(transaction, workspace_in(call), compute_in(call), body));
+    TRY(check_built(changed.spec));
+    return changed;
   });
 }
 

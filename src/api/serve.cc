@@ -244,6 +244,7 @@ Facts facts_of(const ServeOptions& options, const Listen& listen, uint16_t port,
   facts.started = now;
   // With TLS a stranger's page cannot pass for one of ours: its name is in no certificate here.
   facts.check_host = listen.loopback() && !options.tls.given();
+  facts.loopback = listen.loopback() && options.advertise.empty();
   facts.hosts.push_back(listen.url_host());
   if (!options.advertise.empty()) facts.hosts.push_back(host_of_url(options.advertise));
   return facts;

@@ -1,0 +1,157 @@
+"""Runs on a real Slurm of four isolated nodes, as on this machine: one parameter changes."""
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from slurm_lab import SlurmLab
+from yard import TRAINYARD, YardTest, wait_until
+
+TRAIN = """
+import os, sys
+from trainyard import Run
+run = Run.get_context()
+loss = 1.0
+for step in range(20):
+    loss *= 0.9
+    run.log("loss", loss, step=step)
+print("trained", sys.argv[1:], flush=True)
+print("a warning", file=sys.stderr, flush=True)
+os.makedirs("outputs/deep", exist_ok=True)
+open("outputs/deep/model.txt", "w").write("weights")
+open("logs/train.log", "w").write("done\\n")
+"""
+
+
+class Slurm(YardTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = SlurmLab(nodes=4, bare="n4")
+        cls.addClassCleanup(cls.lab.down)
+        cls.lab.up()
+        cls.lab.needs_isolation()
+
+    def setUp(self):
+        super().setUp()
+        self.env.update(self.lab.env)
+        (self.code / "train.py").write_text(TRAIN)
+        self.serve()
+        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", "4")
+
+    def serve(self):
+        """Where the nodes can reach it; they cannot reach loopback."""
+        self.server = self.start("server", "run", "--listen", f"{self.lab.address}:0", "--insecure")
+        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
+
+    def leave_nothing(self):
+        for run in self.json("run", "list"):
+            if run["status"] not in ("Completed", "Failed", "Canceled"):
+                self.run_cli("run", "cancel", run["id"])
+                self.run_cli("run", "wait", run["id"])
+        self.server.send_signal(signal.SIGTERM)
+        self.server.wait(20)
+        super().leave_nothing()
+
+    def holding(self, name):
+        """A command that says it runs and goes on until it is told."""
+        return ["sh", "-c", f"echo {name} runs; while :; do sleep 0.1; done"]
+
+    def test_the_same_run_here_and_there_comes_to_the_same(self):
+        shown = {}
+        for target in ("local", "lab"):
+            done = self.run_cli("submit", "--target", target, "-e", "both", "--", "python3", "train.py", "--epochs", 3)
+            self.assertEqual((done.code, done.out), (0, "trained ['--epochs', '3']\n"), done)
+            run = self.show(self.json("run", "list")[0]["id"])
+            points = self.json("run", "metrics", run["id"], "--metric", "loss")
+            self.ok("run", "download", run["id"], "-d", self.scratch / target)
+            files = sorted(f["path"] for f in self.files(run["id"]) if f["kind"] in ("output", "log"))
+            shown[target] = ([p["value"] for p in points], run["snapshotId"], run["outputsId"], files)
+            self.assertEqual((self.scratch / target / "outputs" / "deep" / "model.txt").read_text(), "weights")
+        self.assertEqual(shown["local"], shown["lab"])
+        self.assertEqual(len(shown["lab"][0]), 20)
+
+    def files(self, run):
+        return json.loads(self.http("GET", f"/api/v1/runs/{run}/files?limit=1000")[1])["items"]
+
+    def test_a_bare_node_that_has_nothing_of_ours_carries_a_run(self):
+        self.ok("compute", "create", "-n", "bare", "--engine", "slurm", "--sbatch=--nodelist=n4")
+        done = self.run_cli("submit", "--target", "bare", "--", "sh", "-c", "echo $SLURMD_NODENAME; exit 7")
+        self.assertEqual((done.code, done.out), (7, "n4\n"), done)
+        self.assertTrue(done.err.rstrip().endswith("Failed, exit 7"), done)
+
+    def test_a_cancel_ends_it_there_with_grace(self):
+        run = self.submit("--target", "lab", "--", "sh", "-c",
+                          "trap 'echo saved; exit 3' TERM; echo up; while :; do sleep 0.1; done")
+        wait_until(lambda: "up" in self.ok("run", "logs", run), "it runs")
+        self.ok("run", "cancel", run)
+        ended = self.finish(run)
+        self.assertEqual(ended["status"], "Canceled")
+        self.assertIn("saved", self.ok("run", "logs", run))
+        wait_until(lambda: not self.lab.run("squeue", "-h").stdout.strip(), "Slurm's queue is empty")
+
+    def test_a_server_that_was_killed_takes_its_runs_up_again(self):
+        run = self.submit("--target", "lab", "--", "sh", "-c", "echo first; sleep 3; echo last; echo x > outputs/x")
+        wait_until(lambda: "first" in self.ok("run", "logs", run), "it runs")
+        port = self.json("server", "status")["url"].rsplit(":", 1)[1]
+        self.server.kill()
+        self.server.wait()
+        self.server = self.start("server", "run", "--listen", f"{self.lab.address}:{port}", "--insecure")
+        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs again")
+        ended = self.finish(run, 60)
+        self.assertEqual((ended["status"], len(ended["attempts"])), ("Completed", 1), ended["reason"])
+        self.assertEqual(self.ok("run", "logs", run), "first\nlast\n")
+
+    def test_a_node_that_is_taken_away_puts_the_run_elsewhere(self):
+        run = self.submit("--target", "lab", "--", "sh", "-c",
+                          "echo attempt $TRAINYARD_ATTEMPT on $SLURMD_NODENAME; "
+                          "test $TRAINYARD_ATTEMPT = 2 || while :; do sleep 0.1; done")
+        node = wait_until(lambda: [w.split()[-1] for w in self.ok("run", "logs", run).splitlines()
+                                   if w.startswith("attempt 1")], "it runs")[0]
+        self.lab.set_down(node)
+        self.addCleanup(lambda: self.lab.resume(node))
+        ended = self.finish(run, 90)
+        self.assertEqual(ended["status"], "Completed", ended["reason"])
+        self.assertEqual([a["status"] for a in ended["attempts"]], ["evicted", "exited"])
+        self.assertEqual(ended["retries"], 0)
+
+    def test_a_refusal_is_shown_in_slurms_words(self):
+        self.ok("compute", "create", "-n", "odd", "--engine", "slurm", "--partition", "nowhere")
+        done = self.run_cli("submit", "--target", "odd", "--", "true")
+        self.assertEqual(done.code, 1, done)
+        self.assertIn("partition", self.json("run", "list")[0]["reason"].lower())
+
+    def test_what_waits_in_slurm_says_why(self):
+        busy = [self.submit("--target", "lab", "--cpus", 2, "--", *self.holding(n)) for n in range(4)]
+        for run in busy:
+            wait_until(lambda: "runs" in self.ok("run", "logs", run), "it runs")
+        last = self.submit("--target", "lab", "--cpus", 2, "--", "true")
+        reason = wait_until(lambda: [r for r in [self.show(last)["reason"]] if "idle" in r or "nodes" in r],
+                            "it says what it waits for")[0]
+        self.assertRegex(reason, r"\d")
+        for run in busy:
+            self.ok("run", "cancel", run)
+        self.assertEqual(self.finish(last, 60)["status"], "Completed")
+
+    def test_what_a_cluster_cannot_do_yet_is_refused_by_name(self):
+        err = self.refused(2, "submit", "--target", "lab", "--nodes", 2, "--", "true")
+        self.assertIn("comes with a later version", err)
+        err = self.refused(2, "compute", "create", "-n", "auto", "--engine", "slurm", "--node-up", "/bin/true",
+                           "--node-down", "/bin/true")
+        self.assertIn("comes with a later version", err)
+
+    def test_a_target_that_is_not_there_is_named_with_the_nearest(self):
+        err = self.refused(4, "submit", "--target", "lob", "--", "true")
+        self.assertIn("Did you mean 'lab'?", err)
+
+
+class Loopback(YardTest):
+    def test_a_server_that_nodes_cannot_reach_refuses_a_cluster(self):
+        err = self.refused(2, "compute", "create", "-n", "lab", "--engine", "slurm")
+        self.assertIn("--listen", err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
