@@ -119,7 +119,7 @@ ty_get_program() {
   ty_program=$ty_path
   if [ -n "$ty_program" ] && [ -x "$ty_program" ] && ty_fits "$ty_program"; then return 0; fi
   # Kept by its hash in a folder that is ours alone: what is there was checked when it came.
-  for keep in "/var/tmp/trainyard-$UID" "/tmp/trainyard-$UID" "$ty_folder"; do
+  for keep in ${ty_keep:-/var/tmp/trainyard-$UID /tmp/trainyard-$UID} "$ty_folder"; do
     mkdir -p -m 700 "$keep" 2>/dev/null
     [ -d "$keep" ] && [ -O "$keep" ] && [ ! -L "$keep" ] && [ -w "$keep" ] || continue
     ty_program=$keep/node-${ty_sha256:-any}
@@ -204,8 +204,8 @@ ty_ways() {
   done
 }
 
-# Each sets ty_status to the answer's status, or ty_why to what kept it from coming. The token goes
-# by a pipe, never by an argument.
+# Each sets ty_status to the answer's status, or ty_why to what kept it from coming. The token is
+# never an argument.
 
 ty_by_bash() {
   local pid clock
@@ -256,8 +256,11 @@ ty_by_curl() {
 }
 
 ty_by_wget() {
-  ty_why=$(wget --config=<(printf 'header = Authorization: Bearer %s\n' "$ty_token") -nv -S \
+  # It reads no pipe; the folder is ours alone.
+  printf 'header = Authorization: Bearer %s\n' "$ty_token" >"$ty_folder/wgetrc"
+  ty_why=$(wget --config="$ty_folder/wgetrc" -nv -S \
       ${ty_ca:+--ca-certificate="$ty_folder/ca.pem"} -t 1 -T 10 -O "$2" "$1" 2>&1)
+  rm -f "$ty_folder/wgetrc"
   case $ty_why in
     *HTTP/1.[01]' '*) ty_status=${ty_why##*HTTP/1.[01] } ty_status=${ty_status:0:3} ;;
     *) ty_why=${ty_why##*$'\n'} ;;

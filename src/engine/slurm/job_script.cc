@@ -137,6 +137,7 @@ std::string job_script(const JobPlan& plan) {
   text += variable("ty_sha256", plan.program_sha256);
   text += variable("ty_path", plan.program_path);
   text += variable("ty_scratch", plan.scratch);
+  text += variable("ty_keep", plan.keep);
   text += variable("ty_patience", std::to_string(plan.reach_patience.count()));
   text += variable("ty_setup", plan.setup);
   text += variable("ty_ca", plan.ca_pem);

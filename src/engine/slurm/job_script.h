@@ -32,6 +32,7 @@ struct JobPlan {
   std::string program_path;
   std::string ca_pem;
   std::string scratch;
+  std::string keep;  // Where the program is kept for the next job; empty: in /var/tmp or /tmp.
   seconds reach_patience{120};
 };
 

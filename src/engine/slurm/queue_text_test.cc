@@ -9,43 +9,44 @@ namespace {
 
 // As Slurm 22.05.8 printed it, with SLURM_TIME_FORMAT=%s and kQueueFormat.
 constexpr const char* kQueue =
-    "1081|PENDING|PartitionNodeLimit|9|N/A|N/A|UNLIMITED|n/a||0|spot|ty-calm-fox-1.1|"
-    "trainyard:srv1:calm-fox-1.1\n"
-    "1090|COMPLETED|None|2|1794748441|1794748446|1-00:00:00|n1|n[1-2]|0|spot|usr.sh|(null)\n"
-    "1092|PREEMPTED|None|1|1794748467|1794748484|365-00:00:00|n1|n1|15|spot|ty-calm-fox-1.2|"
-    "trainyard:srv1:calm-fox-1.2\n"
-    "1063|FAILED|NonZeroExitCode|1|1794748255|1794748255|5:00|n1|n1|22016|spot|wrap|"
-    "trainyard:x:a b|c\n"
-    "1079|PENDING|ReqNodeNotAvail, UnavailableNodes:n3|1|1794752000|N/A|30:00|n/a||0|spot|a.sh|\n";
+    R"(1106|RUNNING|None|3|1794750094|NONE|UNLIMITED|n1|n[1-2,4]|0|prod|wrap|(null)
+1103|FAILED|NonZeroExitCode|1|1794750077|1794750077|30:00|n4|n4|22016|spot|x|trainyard:x:a b|c
+1102|PENDING|PartitionNodeLimit|9|N/A|N/A|UNLIMITED|n/a||0|spot|ty-fox-1.1|trainyard:srv1:fox-1.1
+1104|PENDING|ReqNodeNotAvail, UnavailableNodes:n3|1|N/A|N/A|UNLIMITED|n/a||0|spot|a.sh|(null)
+1107|PENDING|Resources|1|1826286094|1826286694|10:00|n/a||0|spot|third|(null)
+1105|PREEMPTED|None|2|1794750077|1794750094|1-00:00:00|n1|n[1-2]|15|spot|y|trainyard:srv1:fox-1.2
+)";
 
 }  // namespace
 
 TEST_CASE("a queue is read as Slurm 22.05 prints it") {
   const std::vector<Job> jobs = parse_queue(kQueue);
-  REQUIRE(jobs.size() == 5);
-  CHECK(jobs[0] == Job{.number = 1081,
+  REQUIRE(jobs.size() == 6);
+  CHECK(jobs[0].comment.empty());
+  CHECK(jobs[0].node_list == "n[1-2,4]");
+  CHECK(jobs[0].batch_host == "n1");
+  CHECK(jobs[0].start == WallTime(seconds(1794750094)));
+  CHECK_FALSE(jobs[0].end);
+  CHECK_FALSE(jobs[0].limit);
+  CHECK(jobs[1].exit_code == 86);
+  CHECK(jobs[1].comment == "trainyard:x:a b|c");
+  CHECK(jobs[2] == Job{.number = 1102,
                        .state = "PENDING",
                        .reason = "PartitionNodeLimit",
                        .partition = "spot",
-                       .name = "ty-calm-fox-1.1",
-                       .comment = "trainyard:srv1:calm-fox-1.1",
+                       .name = "ty-fox-1.1",
+                       .comment = "trainyard:srv1:fox-1.1",
                        .nodes = 9});
-  CHECK(jobs[1].comment.empty());
-  CHECK(jobs[1].node_list == "n[1-2]");
-  CHECK(jobs[1].batch_host == "n1");
-  CHECK(jobs[1].limit == seconds(86400));
-  CHECK(jobs[1].end.value() - jobs[1].start.value() == seconds(5));
-  CHECK(jobs[2].exit_code == 128 + 15);
-  CHECK(jobs[3].exit_code == 86);
-  CHECK(jobs[3].comment == "trainyard:x:a b|c");
-  CHECK(jobs[4].reason == "ReqNodeNotAvail, UnavailableNodes:n3");
-  CHECK(jobs[4].start == WallTime(seconds(1794752000)));
-  CHECK(jobs[4].limit == seconds(1800));
+  CHECK(jobs[3].reason == "ReqNodeNotAvail, UnavailableNodes:n3");
+  CHECK(jobs[4].limit == seconds(600));
+  CHECK(jobs[4].end.value() - jobs[4].start.value() == seconds(600));
+  CHECK(jobs[5].exit_code == 128 + 15);
+  CHECK(jobs[5].limit == seconds(86400));
 }
 
 TEST_CASE("a line that is no job is left out and harms no other") {
   const std::string text = std::string("a comment's second line\n|||||||||||||\n\n") + kQueue;
-  CHECK(parse_queue(text).size() == 5);
+  CHECK(parse_queue(text).size() == 6);
   CHECK(parse_queue("").empty());
   CHECK(parse_queue("1|PENDING").empty());
 }

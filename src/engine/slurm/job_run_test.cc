@@ -1,0 +1,314 @@
+// What a job script does on a node, run here as it is: by bash, against a server of its own.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "engine/slurm/job_script.h"
+#include "engine/slurm/program.h"
+
+using namespace trainyard;
+using namespace trainyard::engine::slurm;
+
+namespace {
+
+// Answers as the server does, and writes down who asked for what. FOLDER/trouble holds a status for
+// assignments, once or (with a '!') for good.
+constexpr const char* kServer = R"(
+import http.server, os, sys
+folder = sys.argv[1]
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        agent = self.headers.get("User-Agent", "bash").split("/")[0]
+        open(folder + "/asked", "a").write(f"{agent} {self.path}\n")
+        status, body, trouble = 200, b"", folder + "/trouble"
+        if self.path == "/api/v1/node/program":
+            body = open(folder + "/program", "rb").read()
+        elif self.headers.get("Authorization") != "Bearer tya_secret":
+            status = 401
+        elif os.path.exists(trouble):
+            word = open(trouble).read()
+            status = int(word.rstrip("!"))
+            if not word.endswith("!"): os.remove(trouble)
+        else:
+            body = b'{"run": "fox"}'
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *words): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+open(folder + "/port.new", "w").write(str(server.server_address[1]))
+os.rename(folder + "/port.new", folder + "/port")
+server.serve_forever()
+)";
+
+constexpr const char* kCoreutils =
+    "bash cat chmod head mkdir mktemp mv readlink rm sha256sum sleep tail touch wc env ls";
+
+bool eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 20'000; ++i) {
+    if (condition()) return true;
+    poll(nullptr, 0, 1);
+  }
+  return false;
+}
+
+// A node with bash, coreutils and what a test puts there; a server; a supervisor that is a script.
+struct Node {
+  TempDir dir;
+  Child server;
+  std::string path = (dir.path() / "bin").string();
+
+  explicit Node(const std::string& program = "echo \"$@\" > ../../../said") {
+    REQUIRE(make_dirs(dir.path() / "bin"));
+    REQUIRE(make_dirs(dir.path() / "tmp"));
+    for (const std::string& name : split(kCoreutils, ' ')) add(name);
+    set_program(program);
+    SpawnOptions options;
+    options.command = {"/usr/bin/env", "python3", "-c", kServer, dir.path().string()};
+    server = spawn(options).value();
+    REQUIRE(eventually([&] { return fs::exists(dir.path() / "port"); }));
+  }
+  ~Node() {
+    ::kill(server.pid, SIGKILL);
+    waitpid(server.pid, nullptr, 0);
+  }
+  void add(const std::string& name) {
+    fs::create_symlink(find_program(name, "/usr/bin:/bin").value(), dir.path() / "bin" / name);
+  }
+  bool has(const std::string& name) { return find_program(name, "/usr/bin:/bin").has_value(); }
+  // It starts in the folder it is given.
+  void set_program(const std::string& text) {
+    REQUIRE(write_file(dir.path() / "program", "#!/bin/bash\ncd \"$3\"\n" + text + "\n"));
+  }
+  std::string read(const char* name) { return read_file(dir.path() / name).value_or(""); }
+  JobPlan plan() {
+    JobPlan made;
+    made.attempt = {RunId{"fox"}, 2};
+    made.server_id = "srv1";
+    made.server_url = "http://127.0.0.1:" + read("port");
+    made.token = "tya_secret";
+    made.program_sha256 = sha256(read("program")).hex();
+    made.keep = (dir.path() / "keep").string();
+    made.reach_patience = seconds(0);
+    return made;
+  }
+  ProgramOptions options(const JobPlan& plan) {
+    std::string script = job_script(plan);
+    // Only what the node has: the script itself would look in the usual places too.
+    const std::string usual = ":/usr/local/bin:/usr/bin:/bin";
+    REQUIRE(script.find(usual) != std::string::npos);
+    script.replace(script.find(usual), usual.size(), "");
+    REQUIRE(write_file(dir.path() / "script", script));
+    ProgramOptions made;
+    made.command = {"/bin/bash", (dir.path() / "script").string()};
+    made.environment = {{"PATH", path}, {"TMPDIR", (dir.path() / "tmp").string()}, {"USER", "u"}};
+    made.timeout = seconds(60);
+    return made;
+  }
+  ProgramEnd run(const JobPlan& plan) { return run_program(options(plan)).value(); }
+  bool clean() { return fs::is_empty(dir.path() / "tmp"); }
+};
+
+int code(ScriptExit exit) { return static_cast<int>(exit); }
+
+}  // namespace
+
+TEST_CASE("a node gets program and assignment by whatever it has, and leaves nothing behind") {
+  for (const char* way : {"bash", "curl", "wget", "python3"}) {
+    CAPTURE(way);
+    Node node(
+        "echo \"$@\" > ../../../said; cat assignment.json > ../../../assignment; "
+        "env > ../../../env; ls -ld . > ../../../mode");
+    JobPlan plan = node.plan();
+    std::string agent = "bash";
+    if (way != agent) {
+      if (!node.has(way)) continue;
+      node.add(way);
+      agent = way == std::string("python3") ? "Python-urllib" : way;
+    }
+    ProgramOptions options = node.options(plan);
+    if (way != std::string("bash")) {  // As where bash was built without sockets.
+      std::string script = node.read("script");
+      script.replace(script.find("echo bash ;;"), 9, "true     ");
+      REQUIRE(write_file(node.dir.path() / "script", script));
+    }
+    const ProgramEnd end = run_program(options).value();
+    CHECK_MESSAGE(end.exit_code == 0, end.errors);
+    CHECK(end.errors.empty());
+    CHECK(node.read("said").starts_with("supervise --folder " + node.dir.path().string()));
+    CHECK(node.read("said").ends_with("/node --node 0\n"));
+    CHECK(node.read("assignment") == "{\"run\": \"fox\"}");
+    CHECK(node.read("mode").starts_with("drwx------"));
+    CHECK(node.read("env").find("tya_") == std::string::npos);
+    const std::string lower = node.read("asked");
+    CHECK(lower.find("/api/v1/node/program\n") != std::string::npos);
+    CHECK(lower.find("/api/v1/runs/fox/attempts/2/assignment?node=0\n") != std::string::npos);
+    for (const std::string& line : split(std::string(trim(lower)), '\n')) {
+      CHECK_MESSAGE((line.starts_with(agent) || line.starts_with("Wget")), line);
+    }
+    CHECK(node.clean());
+  }
+}
+
+TEST_CASE("the program is kept for the next job, and another version is fetched anew") {
+  Node node("exit 0");
+  REQUIRE(node.run(node.plan()).exit_code == 0);
+  REQUIRE(node.run(node.plan()).exit_code == 0);
+  const auto downloads = [&] {
+    const std::string text = node.read("asked");
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find("node/program", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  CHECK(downloads() == 1);
+  node.set_program("exit 0 # newer");
+  REQUIRE(node.run(node.plan()).exit_code == 0);
+  CHECK(downloads() == 2);
+}
+
+TEST_CASE("a program that lies on the node is used if it is the right one") {
+  Node node("touch ../../../served");
+  const fs::path there = node.dir.path() / "there";
+  REQUIRE(write_file(there, node.read("program"), 0755));
+  JobPlan plan = node.plan();
+  plan.program_path = there.string();
+  REQUIRE(node.run(plan).exit_code == 0);
+  CHECK(node.read("asked").find("node/program") == std::string::npos);
+  REQUIRE(write_file(there, "#!/bin/bash\nexit 9\n", 0755));
+  REQUIRE(node.run(plan).exit_code == 0);
+  CHECK(node.read("asked").find("node/program") != std::string::npos);
+}
+
+TEST_CASE("a node that cannot reach the server says which address it tried") {
+  Node node;
+  JobPlan plan = node.plan();
+  plan.server_url = "http://127.0.0.1:1";
+  const ProgramEnd end = node.run(plan);
+  CHECK(end.exit_code == code(ScriptExit::unreachable));
+  CHECK(end.errors.find("cannot reach the server at http://127.0.0.1:1/") != std::string::npos);
+  CHECK(end.errors.find("Connection refused") != std::string::npos);
+  CHECK(node.clean());
+}
+
+TEST_CASE("https needs a program that speaks it, and says so where there is none") {
+  Node node;
+  JobPlan plan = node.plan();
+  plan.server_url = "https://127.0.0.1:1";
+  const ProgramEnd end = node.run(plan);
+  CHECK(end.exit_code == code(ScriptExit::no_tool));
+  CHECK(end.errors.find("none of curl, wget, python3") != std::string::npos);
+}
+
+TEST_CASE("a server that is away for a moment is waited for") {
+  Node node("exit 0");
+  REQUIRE(write_file(node.dir.path() / "trouble", "503"));
+  JobPlan plan = node.plan();
+  plan.reach_patience = seconds(20);
+  CHECK(node.run(plan).exit_code == 0);
+}
+
+TEST_CASE("an assignment that is refused is not asked for again") {
+  for (const char* status : {"401!", "404!", "409!"}) {
+    CAPTURE(status);
+    Node node;
+    REQUIRE(write_file(node.dir.path() / "trouble", status));
+    JobPlan plan = node.plan();
+    plan.reach_patience = seconds(20);
+    const ProgramEnd end = node.run(plan);
+    CHECK(end.exit_code == code(ScriptExit::refused));
+    CHECK(end.errors.find(std::string(status, 3)) != std::string::npos);
+    CHECK(node.read("said").empty());
+    CHECK(node.clean());
+  }
+}
+
+TEST_CASE("a program with another hash is not run") {
+  Node node;
+  JobPlan plan = node.plan();
+  plan.program_sha256 = std::string(64, '0');
+  const ProgramEnd end = node.run(plan);
+  CHECK(end.exit_code == code(ScriptExit::bad_program));
+  CHECK(node.read("said").empty());
+  CHECK(fs::is_empty(node.dir.path() / "keep"));
+}
+
+TEST_CASE("the target's setup text reaches the supervisor, and its failure is told") {
+  Node node("printf '%s' \"$FOO\" > ../../../foo");
+  JobPlan plan = node.plan();
+  plan.setup = "export FOO='it is \"set\"'\n# a comment";
+  REQUIRE(node.run(plan).exit_code == 0);
+  CHECK(node.read("foo") == "it is \"set\"");
+  plan.setup = "false";
+  const ProgramEnd end = node.run(plan);
+  CHECK(end.exit_code == code(ScriptExit::setup));
+  CHECK(node.clean());
+}
+
+TEST_CASE("a supervisor that died is followed by another on its folder, a few times") {
+  Node node(
+      "echo x >> ../../../lives; pwd >> ../../../folders; "
+      "[ $(wc -l < ../../../lives) = 3 ] && exit 0; kill -9 $$");
+  CHECK(node.run(node.plan()).exit_code == 0);
+  CHECK(node.read("lives") == "x\nx\nx\n");
+  const std::vector<std::string> folders = split(std::string(trim(node.read("folders"))), '\n');
+  REQUIRE(folders.size() == 3);
+  CHECK(folders[0] == folders[2]);
+
+  node.set_program("echo x >> ../../../lives; exit 1");
+  CHECK(node.run(node.plan()).exit_code == 1);
+  CHECK(node.read("lives") == "x\nx\nx\nx\nx\nx\nx\n");
+  CHECK(node.clean());
+}
+
+TEST_CASE("Slurm's word to stop reaches the supervisor, whose end is waited for") {
+  Node node(
+      "trap 'touch ../../../told; kill $!; exit 0' TERM; touch ../../../ready; "
+      "sleep 60 & wait");
+  ProgramOptions options = node.options(node.plan());
+  SpawnOptions spawned;
+  spawned.command = options.command;
+  spawned.environment = options.environment;
+  const Child child = spawn(spawned).value();
+  REQUIRE(eventually([&] { return fs::exists(node.dir.path() / "ready"); }));
+  ::kill(child.pid, SIGTERM);
+  int status = 0;
+  REQUIRE(waitpid(child.pid, &status, 0) == child.pid);
+  CHECK(WEXITSTATUS(status) == code(ScriptExit::stopped));
+  CHECK(fs::exists(node.dir.path() / "told"));
+  CHECK(node.clean());
+}
+
+TEST_CASE("what a killed job left on a node goes with the next one") {
+  Node node("exit 0");
+  const std::string space = fs::read_symlink("/proc/self/ns/pid").string();
+  const auto leave = [&](const char* name, const std::string& owner) {
+    const fs::path folder = node.dir.path() / "tmp" / name;
+    REQUIRE(make_dirs(folder));
+    REQUIRE(write_file(folder / "owner", owner + "\n"));
+    return folder;
+  };
+  const fs::path dead = leave("trainyard-dead", space + " 999999999");
+  const fs::path live = leave("trainyard-live", space + " " + std::to_string(getpid()));
+  const fs::path elsewhere = leave("trainyard-elsewhere", "pid:[1] 999999999");
+  REQUIRE(node.run(node.plan()).exit_code == 0);
+  CHECK_FALSE(fs::exists(dead));
+  CHECK(fs::exists(live));
+  CHECK(fs::exists(elsewhere));
+}
+
+TEST_CASE("several nodes without an srun are a clear error") {
+  Node node;
+  JobPlan plan = node.plan();
+  plan.nodes = 2;
+  const ProgramEnd end = node.run(plan);
+  CHECK(end.exit_code == code(ScriptExit::no_srun));
+  CHECK(end.errors.find("no srun") != std::string::npos);
+}
