@@ -217,7 +217,7 @@ Split split_name(std::span<const Option> table, std::span<const std::string> wor
       continue;
     }
     split.name.push_back(words[i]);
-    if (split.name.size() == 2 || !is_group(words[i])) {
+    if (!is_group(join(split.name, " "))) {
       ++i;
       break;
     }

@@ -68,7 +68,8 @@ class Args {
 };
 
 // Finds where the command's own words begin: options of `table` may stand before and between the
-// words of a command's name. Returns the name's words (at most two) and, in `left`, all others.
+// words of a command's name. Returns the name's words and, in `left`, all others. `is_group` says
+// whether a command's name goes on after these words: "run", "computetarget create".
 struct Split {
   std::vector<std::string> name;
   std::vector<std::string> left;

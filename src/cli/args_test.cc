@@ -160,3 +160,12 @@ TEST_CASE("pairs have a key and may have an empty value") {
   CHECK_FALSE(parse_pairs(Words{"A"}, "--tag"));
   CHECK_FALSE(parse_pairs(Words{"=1"}, "--tag"));
 }
+
+TEST_CASE("a command's name has as many words as groups lead on") {
+  const auto deep = [](std::string_view name) { return name == "a" || name == "a b"; };
+  const Words words = {"a", "b", "-o", "json", "c", "d"};
+  const Split split = split_name(kGlobals, words, deep);
+  CHECK(split.name == Words{"a", "b", "c"});
+  CHECK(split.left == Words{"-o", "json", "d"});
+  CHECK(split_name(kGlobals, Words{"a", "x", "c"}, deep).name == Words{"a", "x"});
+}

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/commands/commands.h"
+#include "cli/compute_options.h"
 #include "cli/console.h"
 #include "cli/exit.h"
 #include "cli/interrupt.h"
@@ -90,6 +91,36 @@ const Command kCommands[] = {
      job_restore},
     {"folder attach", "Attach a folder to a workspace", "[-w NAME]", kFolderAttachOptions, kNone, 0,
      Rest::words, folder_attach},
+    {"compute create", "Make a cluster a target", "NAME [--engine slurm] [OPTION]…",
+     kComputeCreateOptions, kComputeSettings, 1, Rest::words, compute_create},
+    {"compute update", "Change a compute's settings", "NAME [OPTION]…", kComputeUpdateOptions,
+     kComputeSettings, 1, Rest::words, compute_update},
+    {"compute list", "List the targets, with what waits there", "[--last N]", kListOptions, kNone,
+     0, Rest::words, compute_list},
+    {"compute show", "Show a target", "NAME", kNone, kComputeChoice, 1, Rest::words, compute_show},
+    {"compute delete", "Delete a compute", "NAME", kNone, kComputeChoice, 1, Rest::words,
+     compute_delete},
+    {"compute pause", "Place nothing new on a compute", "NAME", kNone, kComputeChoice, 1,
+     Rest::words, compute_pause},
+    {"compute resume", "Place runs on a compute again", "NAME", kNone, kComputeChoice, 1,
+     Rest::words, compute_resume},
+    {"compute list-sizes", "List the sizes of machines and their prices", "",
+     kComputeListSizesOptions, kNone, 0, Rest::words, compute_list_sizes},
+    {"compute size set", "Say what a size has and costs", "VMSIZE [OPTION]…",
+     kComputeSizeSetOptions, kComputeSizeChoice, 1, Rest::words, compute_size_set},
+    {"compute size delete", "Delete a size", "VMSIZE", kNone, kComputeSizeChoice, 1, Rest::words,
+     compute_size_delete},
+    {"computetarget create amlcompute", "Make a cluster a target",
+     "-n NAME -s VMSIZE --max-nodes N", kComputetargetCreateOptions, kComputeSettings, 0,
+     Rest::words, computetarget_create_amlcompute},
+    {"computetarget update amlcompute", "Change a compute target's settings", "-n NAME [OPTION]…",
+     kComputeUpdateOptions, kComputeSettings, 1, Rest::words, compute_update},
+    {"computetarget list", "List the compute targets", "[--last N]", kListOptions, kNone, 0,
+     Rest::words, compute_list},
+    {"computetarget show", "Show a compute target", "-n NAME", kNone, kComputeChoice, 1,
+     Rest::words, compute_show},
+    {"computetarget delete", "Delete a compute target", "-n NAME", kNone, kComputeChoice, 1,
+     Rest::words, computetarget_delete},
     {"secret set", "Keep a value that nobody is to read", "SECRET", kSecretSetOptions, kNone, 2,
      Rest::words, secret_set},
     {"secret list", "List the names of secrets", "[--last N]", kListOptions, kNone, 0, Rest::words,
@@ -155,8 +186,23 @@ constexpr std::string_view kLater[] = {
     "experiment show",
     "experiment delete",
     "studio",
-    "compute",
-    "computetarget",
+    "compute list-nodes",
+    "compute list-usage",
+    "compute start",
+    "compute stop",
+    "compute restart",
+    "compute attach",
+    "compute detach",
+    "compute connect-ssh",
+    "computetarget attach",
+    "computetarget detach",
+    "computetarget get-credentials",
+    "computetarget computeinstance",
+    "computetarget amlcompute",
+    "computetarget create aks",
+    "computetarget create computeinstance",
+    "computetarget create datafactory",
+    "computetarget update aks",
     "job connect-ssh",
     "job show-services",
     "data",
@@ -297,7 +343,7 @@ int run(std::span<const std::string> words) {
     if (help) return show(command_help(*command, kCommon));
     return run_command(*command, split.left);
   }
-  if (split.name.size() == 1 && is_group(name)) return show(group_help(name, kCommands));
+  if (is_group(name)) return show(group_help(name, kCommands));
   return say_error(unknown_command(split.name));
 }
 

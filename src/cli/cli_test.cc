@@ -57,6 +57,8 @@ TEST_CASE("help is there at every level and goes to stdout") {
                                                 {"run", "--help"},
                                                 {"run", "list", "--help"},
                                                 {"help", "run", "list"},
+                                                {"computetarget", "create"},
+                                                {"compute", "size", "--help"},
                                                 {"submit", "-h", "--nonsense"}}) {
     const Ran result = ran(words);
     CHECK(result.code == 0);
@@ -91,6 +93,8 @@ TEST_CASE("what comes later is refused by name") {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"run", "evict", "x"},
         {"job", "connect-ssh", "x"},
+        {"compute", "list-nodes", "x"},
+        {"computetarget", "create", "aks", "-n", "x"},
         {"run", "submit-script", "-d", "x.yml"},
         {"pipeline", "create"},
         {"studio"},
@@ -118,6 +122,19 @@ TEST_CASE("bad values are found before a server is looked for") {
         {"run", "list", "--status", "Dreaming"},
         {"run", "list", "--last", "0"},
         {"run", "list", "-o", "xml"},
+        {"compute", "create", "--engine", "slurm"},
+        {"compute", "create", "local", "--engine", "slurm"},
+        {"compute", "create", "c", "--engine", "kubernetes"},
+        {"compute", "create", "c", "--type", "kubernetes"},
+        {"compute", "create", "c", "-n", "d", "--engine", "slurm"},
+        {"compute", "create", "c", "--engine", "slurm", "--min-nodes", "2"},
+        {"compute", "update", "c"},
+        {"compute", "update", "c", "--max-nodes", "none"},
+        {"compute", "size", "set", "s"},
+        {"compute", "size", "set", "s", "--price", "cheap"},
+        {"compute", "delete", "c"},
+        {"computetarget", "create", "amlcompute", "-n", "c", "-s", "STANDARD_NC6"},
+        {"computetarget", "create", "amlcompute", "-n", "c", "--max-nodes", "1"},
         {"run", "list", "--query", "[0"},
         {"run", "show"},
         {"run", "show", "../x"},

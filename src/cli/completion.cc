@@ -30,6 +30,8 @@ constexpr Meaning kOwners[] = {
     {"user", Source::users},
     {"secret", Source::secrets},
     {"token", Source::tokens},
+    {"compute", Source::computes},
+    {"target", Source::computes},
 };
 
 bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
@@ -225,17 +227,17 @@ class Walk {
       if (first == below) {
         offer(first, std::string(command.summary));
       } else if (seen.insert(first).second) {
-        offer(first, commands_of(first));
+        offer(first, commands_of(above + first + " "));
       }
     }
   }
 
   // "list, show, cancel, …"
-  std::string commands_of(std::string_view group) const {
+  std::string commands_of(std::string_view above) const {
     std::vector<std::string> names;
     for (const Command& command : commands_) {
-      if (group_of(command) != group || command.internal) continue;
-      names.emplace_back(command.name.substr(group.size() + 1));
+      if (!command.name.starts_with(above) || command.internal) continue;
+      names.emplace_back(command.name.substr(above.size()));
     }
     return join(names, ", ");
   }

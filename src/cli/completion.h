@@ -23,6 +23,7 @@ enum class Source {
   users,
   secrets,
   tokens,
+  computes,
 };
 
 struct Candidate {

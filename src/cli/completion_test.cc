@@ -241,3 +241,19 @@ TEST_CASE("in the real table the options with known values complete") {
   CHECK(count({"user", "create", "--role", ""}) == 3);
   CHECK(count({"submit", "--distribution", ""}) >= 2);
 }
+
+TEST_CASE("a command's name may have three words, and a target is one that is there") {
+  const auto real = [](const Words& words) {
+    return complete(all_commands(), common_options(), words);
+  };
+  const Completion words = real({"computetarget", "create", ""});
+  REQUIRE(words.candidates.size() == 1);
+  CHECK(words.candidates.front().value == "amlcompute");
+  const Completion group = real({"compute", "si"});
+  REQUIRE(group.candidates.size() == 1);
+  CHECK(group.candidates.front().description == "set, delete");
+  CHECK(real({"computetarget", "update", "amlcompute", "-n", ""}).source == Source::computes);
+  CHECK(real({"compute", "show", ""}).source == Source::computes);
+  CHECK(real({"compute", "create", ""}).source == Source::nothing);
+  CHECK(real({"submit", "--target", ""}).source == Source::computes);
+}

@@ -91,11 +91,6 @@ std::string options_help(std::string_view title, std::span<const Option> first,
   return lines.empty() ? "" : fmt::format("\n{}\n{}", title, lines);
 }
 
-std::string_view group_of(const Command& command) {
-  const size_t space = command.name.find(' ');
-  return space == std::string_view::npos ? std::string_view() : command.name.substr(0, space);
-}
-
 }  // namespace
 
 std::string manual_file(std::string_view command) {
@@ -140,10 +135,11 @@ std::string group_help(std::string_view group, std::span<const Command> commands
   } else {
     out = fmt::format("USAGE\n  trainyard {} COMMAND …\n\nCOMMANDS\n", group);
   }
+  const std::string below = group.empty() ? "" : std::string(group) + " ";
   size_t width = 0;
   for (const Command& command : commands) width = std::max(width, command.name.size());
   for (const Command& command : commands) {
-    if (command.internal || (!group.empty() && group_of(command) != group)) continue;
+    if (command.internal || !command.name.starts_with(below)) continue;
     out += fmt::format("  {:{}}  {}\n", command.name, width, command.summary);
   }
   return out + "\nMore about one of them, with an example: trainyard COMMAND --help\n";

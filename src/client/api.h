@@ -127,6 +127,20 @@ class Api {
                           std::string_view value);
   Status delete_secret(std::string_view workspace, std::string_view name);
 
+  Result<Json> computes(std::string_view workspace);
+  Result<Json> compute(std::string_view workspace, std::string_view name);
+  // What is there already, if it is the same.
+  Result<Json> create_compute(std::string_view workspace, const ComputeSpec& spec);
+  // `changes`: fields of a ComputeSpec by their names.
+  Result<Json> change_compute(std::string_view workspace, std::string_view name,
+                              const Json& changes);
+  Result<Json> pause_compute(std::string_view workspace, std::string_view name, bool paused);
+  Status delete_compute(std::string_view workspace, std::string_view name);
+  Result<Json> sizes();
+  // `changes`: fields of a VmSize by their names.
+  Result<Json> set_size(std::string_view name, const Json& changes);
+  Status delete_size(std::string_view name);
+
   // The run; not_found "snapshot …" when its tree must be uploaded first.
   Result<Json> submit(const RunId& id, const RunSpec& spec);
   Result<Page> runs(const RunQuery& query, int limit, std::string_view cursor);

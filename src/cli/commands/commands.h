@@ -73,6 +73,28 @@ Result<int> secret_delete(Context& context);
 extern const std::span<const Option> kSecretSetOptions;
 extern const std::span<const Option> kSecretChoice;
 
+Result<int> compute_create(Context& context);
+Result<int> compute_update(Context& context);
+Result<int> compute_list(Context& context);
+Result<int> compute_show(Context& context);
+Result<int> compute_delete(Context& context);
+Result<int> compute_pause(Context& context);
+Result<int> compute_resume(Context& context);
+Result<int> computetarget_create_amlcompute(Context& context);
+Result<int> computetarget_delete(Context& context);
+// The compute named by the first word or -n.
+Result<std::string> chosen_compute(const Context& context);
+extern const std::span<const Option> kComputeCreateOptions;
+extern const std::span<const Option> kComputetargetCreateOptions;
+extern const std::span<const Option> kComputeUpdateOptions;
+extern const std::span<const Option> kComputeChoice;
+Result<int> compute_list_sizes(Context& context);
+Result<int> compute_size_set(Context& context);
+Result<int> compute_size_delete(Context& context);
+extern const std::span<const Option> kComputeListSizesOptions;
+extern const std::span<const Option> kComputeSizeSetOptions;
+extern const std::span<const Option> kComputeSizeChoice;
+
 Result<int> experiment_list(Context& context);
 // For lists that are short: newest first, cut by --last.
 extern const std::span<const Option> kListOptions;

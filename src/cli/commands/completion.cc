@@ -74,6 +74,8 @@ class Asking {
         return offer_all(api_.secrets(workspace_of(completion_)), "name", {});
       case Source::tokens:
         return offer_all(api_.tokens(), "id", {"", "label"});
+      case Source::computes:
+        return offer_all(api_.computes(workspace_of(completion_)), "name", {"", "engine"});
     }
     return {};
   }

@@ -1,0 +1,164 @@
+#include "cli/compute_view.h"
+
+#include "base/text.h"
+
+namespace trainyard::cli {
+namespace {
+
+const Json& member(const Json& object, std::string_view key) {
+  static const Json kNull;
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return !object.is_object() || found == object.end() ? kNull : *found;
+}
+
+bool is_local(const Json& compute) { return cell_of(compute, "engine") == "local"; }
+
+Json or_null(const Json& compute, std::string_view key) {
+  const Json& value = member(compute, key);
+  return value == "" ? Json() : value;
+}
+
+// What only this machine has, since nobody set it.
+void add_machine(Json& json, const Json& compute, std::string_view memory_key) {
+  if (!is_local(compute)) return;
+  json["cpus"] = member(compute, "cpus");
+  json[std::string(memory_key)] = member(compute, "memoryBytes");
+  json["gpus"] = member(compute, "gpus");
+}
+
+Json creation_of(const Json& compute) {
+  return {{"created_at", member(compute, "createdAt")},
+          {"created_by", member(compute, "createdBy")}};
+}
+
+std::string nodes_of(const Json& compute) {
+  return cell_of(compute, "minNodes") + " to " + cell_of(compute, "maxNodes");
+}
+
+Table table_of(const Json& computes) {
+  Table table{{"NAME", "ENGINE", "STATE", "NODES", "SIZE", "QUEUED", "LIVE"}, {}};
+  const auto add = [&](const Json& compute) {
+    table.rows.push_back({cell_of(compute, "name"), cell_of(compute, "engine"),
+                          cell_of(compute, "state"), nodes_of(compute), cell_of(compute, "vmSize"),
+                          cell_of(compute, "queued"), cell_of(compute, "live")});
+  };
+  if (computes.is_object()) {
+    add(computes);
+  } else {
+    for (const Json& compute : computes) add(compute);
+  }
+  return table;
+}
+
+std::string lines_of(const Json& compute) {
+  Table table;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    if (!value.empty()) table.rows.push_back({std::string(name), value});
+  };
+  add("compute", cell_of(compute, "name"));
+  add("engine", cell_of(compute, "engine"));
+  add("state", cell_of(compute, "state"));
+  add("runs", cell_of(compute, "queued") + " queued, " + cell_of(compute, "live") + " live");
+  add("nodes", nodes_of(compute));
+  if (const Json& idle = member(compute, "idleSeconds"); !idle.is_null()) {
+    add("idle", "down after " + cell(idle) + " s");
+  }
+  add("size", cell_of(compute, "vmSize"));
+  add("priority", cell_of(compute, "vmPriority"));
+  add("cpus", cell_of(compute, "cpus"));
+  add("gpus", cell_of(compute, "gpus"));
+  for (const std::string_view key : {"ssh", "partition", "account", "qos"}) {
+    add(key, cell_of(compute, key));
+  }
+  for (const Json& option : member(compute, "sbatch")) add("sbatch", cell(option));
+  for (const std::string& line : split(cell_of(compute, "setup"), '\n')) add("setup", line);
+  add("slurm.conf", cell_of(compute, "slurmConf"));
+  add("node up", cell_of(compute, "nodeUp"));
+  add("node down", cell_of(compute, "nodeDown"));
+  add("created", cell_of(compute, "createdAt"));
+  add("by", cell_of(compute, "createdBy"));
+  return render_table(table, {});
+}
+
+}  // namespace
+
+Json compute_json(const Json& compute) {
+  Json json = {
+      {"name", member(compute, "name")},
+      {"id", member(compute, "name")},
+      {"type", is_local(compute) ? "local" : "amlcompute"},
+      {"provisioning_state", "Succeeded"},
+      {"state", member(compute, "state")},
+      {"size", or_null(compute, "vmSize")},
+      {"min_instances", member(compute, "minNodes")},
+      {"max_instances", member(compute, "maxNodes")},
+      {"engine", member(compute, "engine")},
+      {"queued", member(compute, "queued")},
+      {"live", member(compute, "live")},
+  };
+  add_machine(json, compute, "memory_bytes");
+  if (is_local(compute)) return json;
+  json["tier"] = cell_of(compute, "vmPriority") == "dedicated" ? "dedicated" : "low_priority";
+  json["idle_time_before_scale_down"] = member(compute, "idleSeconds");
+  for (const auto& [key, from] : {std::pair{"ssh", "ssh"},
+                                  {"partition", "partition"},
+                                  {"account", "account"},
+                                  {"qos", "qos"},
+                                  {"sbatch", "sbatch"},
+                                  {"setup", "setup"},
+                                  {"slurm_conf", "slurmConf"},
+                                  {"node_up", "nodeUp"},
+                                  {"node_down", "nodeDown"}}) {
+    json[key] = or_null(compute, from);
+  }
+  json["creation_context"] = creation_of(compute);
+  json["workspace_name"] = member(compute, "workspace");
+  return json;
+}
+
+Json computetarget_json(const Json& compute) {
+  Json inner = Json::object();
+  if (!is_local(compute)) {
+    const bool dedicated = cell_of(compute, "vmPriority") == "dedicated";
+    inner["vmSize"] = or_null(compute, "vmSize");
+    inner["vmPriority"] = dedicated ? "Dedicated" : "LowPriority";
+  }
+  inner["scaleSettings"] = {{"minNodeCount", member(compute, "minNodes")},
+                            {"maxNodeCount", member(compute, "maxNodes")}};
+  if (const Json& idle = member(compute, "idleSeconds"); !idle.is_null()) {
+    inner["scaleSettings"]["nodeIdleTimeBeforeScaleDown"] = "PT" + cell(idle) + "S";
+  }
+  for (const std::string_view key : {"engine", "state", "queued", "live"}) {
+    inner[std::string(key)] = member(compute, key);
+  }
+  add_machine(inner, compute, "memoryBytes");
+  if (!is_local(compute)) {
+    for (const std::string_view key : {"ssh", "partition", "account", "qos", "sbatch", "setup",
+                                       "slurmConf", "nodeUp", "nodeDown"}) {
+      inner[std::string(key)] = or_null(compute, key);
+    }
+  }
+  return {{"name", member(compute, "name")},
+          {"id", member(compute, "name")},
+          {"provisioningState", "Succeeded"},
+          {"properties",
+           {{"computeType", is_local(compute) ? "Local" : "AmlCompute"},
+            {"provisioningState", "Succeeded"},
+            {"createdOn", member(compute, "createdAt")},
+            {"properties", std::move(inner)}}}};
+}
+
+Json shaped_compute(const Context& context, const Json& compute) {
+  const bool first = context.command().name.starts_with("computetarget ");
+  return first ? computetarget_json(compute) : compute_json(compute);
+}
+
+View compute_view(Json computes) {
+  View view{.table = [computes](const Json&) { return table_of(computes); }, .text = {}};
+  if (computes.is_object()) {
+    view.text = [computes = std::move(computes)](const Json&) { return lines_of(computes); };
+  }
+  return view;
+}
+
+}  // namespace trainyard::cli
