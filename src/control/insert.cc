@@ -7,12 +7,17 @@
 namespace trainyard::control {
 namespace {
 
-// A run's parent is of its own workspace: who may read one may read the other.
+// A run's parent is of its own workspace: who may read one may read the other. An interactive child
+// ends with its parent at the latest, so there is none of one that is over.
 Result<std::optional<int64_t>> find_parent(db::Db& db, const RunSpec& spec, int64_t workspace) {
   if (spec.parent.empty()) return std::optional<int64_t>();
   TRY_SET(const store::RunHead parent, store::run_head(db, RunId{spec.parent}));
   if (parent.workspace_id != workspace) {
     return fail(ErrorKind::invalid, "the parent " + spec.parent + " is of another workspace");
+  }
+  if (spec.interactive && is_final(parent.life.status)) {
+    return fail(ErrorKind::conflict, "the parent " + spec.parent +
+                                         " is over: " + std::string(to_string(parent.life.status)));
   }
   return std::optional<int64_t>(parent.number);
 }

@@ -38,19 +38,22 @@ class Taker {
   Result<Labels*> labels_of(About& about);
   Status add_child(const wire::Record& record);
   Status end_child(const wire::Record& record);
+  Status write(About& about);
+  Status close(const RunId& child);
 
   db::Transaction& transaction_;
   const store::RunHead& head_;
   const WallTime now_;
-  std::map<std::string, About> about_;
+  std::map<std::string, About> about_;  // By id.
 };
 
 // Only the run itself and its children, that are not over.
 Result<Taker::About*> Taker::find(const std::string& child) {
-  const auto found = about_.find(child);
+  const std::string& id = child.empty() ? head_.id.value : child;
+  const auto found = about_.find(id);
   if (found != about_.end()) return &found->second;
   store::RunHead head = head_;
-  if (!child.empty() && child != head_.id.value) {
+  if (id != head_.id.value) {
     TRY_SET(head, store::run_head(transaction_.db(), RunId{child}));
     TRY(check_descends(head.id));
     if (is_final(head.life.status)) {
@@ -59,8 +62,7 @@ Result<Taker::About*> Taker::find(const std::string& child) {
     changed.push_back(head.id);
   }
   const int64_t number = head.number;
-  return &about_.emplace(child, About{std::move(head), store::PointBatch(number), {}})
-              .first->second;
+  return &about_.emplace(id, About{std::move(head), store::PointBatch(number), {}}).first->second;
 }
 
 // A child, or a child of one.
@@ -145,17 +147,34 @@ Status Taker::end_child(const wire::Record& record) {
   TRY_SET(About * about, find(record.run));
   if (about->head.id == head_.id) return {};  // A run with a supervisor does not end itself.
   TRY_SET(const RunStatus status, run_status_from(record.value));
-  TRY(about->points.write(transaction_));
-  if (about->labels) TRY(store::save_labels(transaction_, about->head.number, *about->labels));
-  TRY(apply(transaction_, about->head, EndedOutside{status, record.error}, {.at = now_}));
-  about_.erase(record.run);
+  TRY_SET(const Applied applied,
+          apply(transaction_, about->head, EndedOutside{status, record.error}, {.at = now_}));
+  TRY(close(about->head.id));
+  for (const RunId& child : applied.children) {
+    TRY(close(child));
+    changed.push_back(child);
+  }
+  return {};
+}
+
+Status Taker::write(About& about) {
+  TRY(about.points.write(transaction_));
+  if (about.labels) TRY(store::save_labels(transaction_, about.head.number, *about.labels));
+  return {};
+}
+
+// What a child told before its end is kept; its row, as we know it, is not the newest any more.
+Status Taker::close(const RunId& child) {
+  const auto found = about_.find(child.value);
+  if (found == about_.end()) return {};
+  TRY(write(found->second));
+  about_.erase(found);
   return {};
 }
 
 Status Taker::finish() {
   for (auto& [child, about] : about_) {
-    TRY(about.points.write(transaction_));
-    if (about.labels) TRY(store::save_labels(transaction_, about.head.number, *about.labels));
+    TRY(write(about));
     // Its readers are to see it; the run's own row is saved by the caller.
     if (about.head.id != head_.id) TRY(store::save_run(transaction_, about.head));
   }

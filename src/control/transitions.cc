@@ -46,15 +46,19 @@ std::string retry_text(const RunLife& life, const std::string& why) {
 
 // Nobody is left to say how they ended. They end as their parent did.
 Result<std::vector<RunId>> end_children(db::Transaction& transaction, const store::RunHead& head) {
-  TRY_SET(std::vector<RunId> children, store::open_children(transaction.db(), head.number));
+  TRY_SET(const std::vector<RunId> children, store::open_children(transaction.db(), head.number));
+  std::vector<RunId> all;
   for (const RunId& child : children) {
     TRY_SET(store::RunHead child_head, store::run_head(transaction.db(), child));
     const std::string why = head.life.status == RunStatus::completed
                                 ? std::string()
                                 : "its parent " + head.id.value + " ended: " + head.life.error;
-    TRY(apply(transaction, child_head, EndedOutside{head.life.status, why}, {.at = *head.ended}));
+    TRY_SET(const Applied below, apply(transaction, child_head, EndedOutside{head.life.status, why},
+                                       {.at = *head.ended}));
+    all.push_back(child);
+    all.insert(all.end(), below.children.begin(), below.children.end());
   }
-  return children;
+  return all;
 }
 
 }  // namespace

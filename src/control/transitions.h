@@ -15,7 +15,7 @@ struct Applied {
   AttemptId attempt;  // The run and its newest attempt.
   std::string queue;
   std::vector<RunAction> actions;
-  std::vector<RunId> children;  // Ended with it.
+  std::vector<RunId> children;  // Ended with it, and theirs.
 
   bool has(RunAction action) const;
 };

@@ -1,0 +1,105 @@
+#include "control/yard.h"
+#include "store/metrics.h"
+
+// What scripts tell of their runs and of the children they have.
+using namespace trainyard;
+using namespace trainyard::control;
+
+namespace {
+
+RunSpec interactive(const std::string& parent = "") {
+  RunSpec spec = Yard::spec();
+  spec.command.clear();
+  spec.interactive = true;
+  spec.parent = parent;
+  return spec;
+}
+
+std::string metric(int value, const std::string& about = "") {
+  const std::string whose = about.empty() ? "" : R"("r":")" + about + R"(",)";
+  return R"({"k":"metric","n":"x",)" + whose + R"("v":)" + std::to_string(value) + "}\n";
+}
+
+std::string child(const std::string& id, const std::string& parent = "") {
+  const std::string whose = parent.empty() ? "" : R"(,"p":")" + parent + '"';
+  return R"({"k":"child","r":")" + id + '"' + whose + "}\n";
+}
+
+std::string end(const std::string& id, const std::string& status) {
+  return R"({"k":"end","r":")" + id + R"(","v":")" + status + "\"}\n";
+}
+
+// The points of x, one after the other.
+std::string points(Yard& yard, const std::string& id) {
+  std::string found;
+  REQUIRE(yard.store->read([&](db::Db& db) -> Status {
+    TRY_SET(const store::RunHead head, store::run_head(db, RunId{id}));
+    TRY_SET(const store::SeriesPage page, store::load_series(db, head.number, "x", 0, 100));
+    for (const Point& point : page.points) found += std::to_string(static_cast<int>(*point.value));
+    return {};
+  }));
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a run that names itself in its records is the run itself, in the same order") {
+  Yard yard;
+  yard.submit("run-1", interactive());
+  const std::string tags = R"({"k":"tag","n":"a","v":"1"})"
+                           "\n"
+                           R"({"k":"tag","n":"b","v":"2","r":"run-1"})"
+                           "\n";
+  REQUIRE(yard.control->take_records(RunId{"run-1"},
+                                     metric(1, "run-1") + metric(2) + metric(3, "run-1") + tags));
+  CHECK(points(yard, "run-1") == "123");
+  CHECK(yard.run("run-1").labels.tags ==
+        std::map<std::string, std::string>{{"a", "1"}, {"b", "2"}});
+}
+
+TEST_CASE("an end that is none changes nothing, and nothing counts twice") {
+  Yard yard;
+  yard.submit("run-1", interactive());
+  CHECK(yard.control->take_records(RunId{"run-1"}, child("c") + metric(1, "c") +
+                                                       end("c", "Running") + metric(2, "c")) == 3);
+  CHECK(points(yard, "c") == "12");
+  CHECK(yard.status("c") == RunStatus::running);
+}
+
+TEST_CASE("a child that ends takes its own children with it, and what they told is kept") {
+  Yard yard;
+  yard.submit("run-1", interactive());
+  REQUIRE(yard.control->take_records(RunId{"run-1"}, child("c") + child("g", "c")));
+  CHECK(yard.control->take_records(RunId{"run-1"}, metric(1, "g") + metric(2, "c") +
+                                                       end("c", "Completed") + metric(3, "g") +
+                                                       metric(4)) == 4);
+  CHECK(points(yard, "g") == "1");
+  CHECK(points(yard, "c") == "2");
+  CHECK(points(yard, "run-1") == "4");
+  CHECK(yard.status("g") == RunStatus::completed);
+  CHECK(yard.status("run-1") == RunStatus::running);
+  CHECK(yard.changed.with([](auto& all) { return all.contains("g"); }));
+}
+
+TEST_CASE("whoever reads a child of a child learns that it ended with them") {
+  Yard yard;
+  yard.submit("run-1", interactive());
+  REQUIRE(yard.control->take_records(RunId{"run-1"}, child("c") + child("g", "c")));
+  yard.changed.with([](auto& all) { all.clear(); });
+  REQUIRE(yard.control->end(RunId{"run-1"}, RunStatus::failed, "it went wrong"));
+  CHECK(yard.status("g") == RunStatus::failed);
+  CHECK(yard.changed.with([](auto& all) { return all.count("c") == 1 && all.count("g") == 1; }));
+}
+
+TEST_CASE("one that is over has no more interactive children") {
+  Yard yard;
+  yard.submit("run-1", interactive());
+  yard.submit("c", interactive("run-1"));
+  REQUIRE(yard.control->end(RunId{"run-1"}, RunStatus::completed, ""));
+  CHECK(kind_of(yard.control->submit({RunId{"late"}, interactive("run-1"), "ada"})) ==
+        ErrorKind::conflict);
+  CHECK(yard.control->submit({RunId{"c"}, interactive("run-1"), "ada"}));  // The same again.
+  RunSpec carried = Yard::spec();
+  carried.parent = "run-1";
+  CHECK(yard.control->submit({RunId{"carried"}, carried, "ada"}));  // It has its own supervisor.
+}
