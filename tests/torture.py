@@ -5,12 +5,14 @@ acknowledged is lost.
     torture.py [--kills N] [--seed S]
 
 What must hold at the end: every submission that was answered is there, once, and has ended; a run whose
-supervisor was left alone is Completed with every byte of its console and its outputs; one whose
-supervisor was killed has a reason, and its console is a beginning of what it wrote; bytes that any
+supervisor was left alone is Completed with every byte of its console, every metric point that it told,
+once and in order, and its outputs; one whose supervisor was killed has a reason, and its console and its
+points are a beginning of what each attempt wrote; its child has ended with it; bytes and points that any
 reader ever saw are still there; no process is left; `server check` finds nothing.
 """
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -21,16 +23,36 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 from yard import FINAL, YardTest, alive, lock_owner, processes_with, wait_until
 
-SCRIPT = ("import sys, time\n"
-          "name = sys.argv[1]\n"
-          "for i in range(40):\n"
-          "    print(name, i, 'x' * 200, flush=True)\n"
-          "    time.sleep(0.01)\n"
-          "open('outputs/result', 'w').write(name)\n")
+LINES = 40
+POINTS_PER_LINE = 5
+POINTS = LINES * POINTS_PER_LINE
+CHILD_POINTS = 10
+
+# It tells of itself as the Python package would: one write() per line. A point's value is its number, its
+# step the attempt that told it. Its child is told of first: a second attempt finds it there.
+SCRIPT = f"""import json, os, sys, time
+name = sys.argv[1]
+attempt = int(os.environ['TRAINYARD_ATTEMPT'])
+records = os.open(os.environ['TRAINYARD_RECORDS'], os.O_WRONLY | os.O_APPEND)
+def tell(**record):
+    os.write(records, json.dumps(record).encode() + b'\\n')
+child = os.environ['TRAINYARD_RUN_ID'] + '-child'
+tell(k='child', r=child, n='child of ' + name)
+for i in range({LINES}):
+    for j in range({POINTS_PER_LINE}):
+        tell(k='metric', n='told', v=i * {POINTS_PER_LINE} + j, s=attempt, t=time.time_ns() // 1000)
+    if i < {CHILD_POINTS}:
+        tell(k='metric', n='told', r=child, v=i, s=attempt)
+    if i == {CHILD_POINTS}:
+        tell(k='end', r=child, v='Completed')
+    print(name, i, 'x' * 200, flush=True)
+    time.sleep(0.01)
+open('outputs/result', 'w').write(name)
+"""
 
 
 def expected_console(name):
-    return "".join(f"{name} {i} {'x' * 200}\n" for i in range(40))
+    return "".join(f"{name} {i} {'x' * 200}\n" for i in range(LINES))
 
 
 class Torture(YardTest):
@@ -40,6 +62,7 @@ class Torture(YardTest):
         self.names = {}      # run -> its name
         self.attacked = set()  # runs whose supervisor was killed
         self.seen = {}       # run -> bytes of console a reader saw
+        self.points_seen = {}  # run -> points a reader saw
         kills = {"server": 0, "supervisor": 0}
         while sum(kills.values()) < self.kills:
             self.keep_busy()
@@ -62,7 +85,8 @@ class Torture(YardTest):
     def keep_busy(self):
         for _ in range(6 - len(self.live())):
             name = f"n{len(self.names)}-{self.chance.randrange(10**6)}"
-            done = self.run_cli("submit", "--async", "-e", "torture", "--", "python3", "work.py", name)
+            retries = ["--max-retries", "2"] if self.chance.random() < 0.3 else []
+            done = self.run_cli("submit", "--async", "-e", "torture", *retries, "--", "python3", "work.py", name)
             # A submission that was refused was not acknowledged; one that was is ours to keep.
             if done.code == 0:
                 self.names[done.out.strip()] = name
@@ -94,6 +118,11 @@ class Torture(YardTest):
             before = self.seen.get(run, "")
             self.assertTrue(done.out.startswith(before), f"{run}: bytes that were read are gone")
             self.seen[run] = done.out
+        with contextlib.suppress(OSError, IndexError, ValueError):  # The server may not be there.
+            points = self.points(run)
+            before = self.points_seen.get(run, [])
+            self.assertEqual(points[:len(before)], before, f"{run}: points that were read are gone")
+            self.points_seen[run] = points
 
     def settle(self):
         wait_until(lambda: not self.live(), "every run to end", 120)
@@ -106,26 +135,78 @@ class Torture(YardTest):
         for run in listed:
             if run["id"] not in self.names:
                 continue  # Accepted, but the answer was lost with the server: allowed, never twice.
-            name = self.names[run["id"]]
-            console = self.console(run["id"])
-            self.assertTrue(console.startswith(self.seen.get(run["id"], "")), run["id"])
-            whole = expected_console(name)
-            if run["id"] in self.attacked and run["status"] == "Failed":
-                self.assertTrue(run["reason"], run)
-                without_seams = "".join(l for l in console.splitlines(True) if not l.startswith("--- attempt"))
-                self.assertTrue(whole.startswith(without_seams) or without_seams.endswith(whole), console[-500:])
-                continue
-            self.assertEqual(run["status"], "Completed", (run, name))
-            without_seams = "".join(l for l in console.splitlines(True) if not l.startswith("--- attempt"))
-            self.assertTrue(without_seams.endswith(whole), (run["id"], len(console), len(whole)))
-            if run["id"] not in self.attacked:
-                self.assertEqual(console, whole)
-            self.ok("run", "download", run["id"], "-d", self.scratch / "got" / run["id"])
-            found = [p.read_text() for p in (self.scratch / "got" / run["id"]).rglob("result")]
-            self.assertEqual(found, [name])
+            self.judge_run(run, self.names[run["id"]])
         done = self.run_cli("server", "check")
         self.assertEqual(done.code, 0, done)
         wait_until(lambda: not processes_with("work.py"), "no rank to be left", 10)
+
+    def judge_run(self, run, name):
+        id, whole = run["id"], expected_console(name)
+        completed, alone = run["status"] == "Completed", id not in self.attacked
+        console = self.console(id)
+        self.assertTrue(console.startswith(self.seen.get(id, "")), id)
+        parts = [self.ok("run", "logs", id, "--attempt", a["number"]) for a in self.show(id)["attempts"]]
+        for part in parts:
+            self.assertTrue(whole.startswith(part), (id, part[-500:]))
+        told = self.judge_points(id, completed, alone)
+        for number, part in enumerate(parts, 1):
+            # A line of the console came after the points before it: whoever kept it has kept them.
+            kept = part.count("\n") * POINTS_PER_LINE
+            self.assertGreaterEqual(told.get(number, 0), kept, f"{id}.{number}: points were lost")
+        if alone:
+            self.assertEqual((run["status"], console), ("Completed", whole), run)
+        if not completed:
+            self.assertEqual(run["status"], "Failed", run)
+            self.assertTrue(run["reason"], run)
+            return
+        self.assertEqual(parts[-1], whole, (id, len(parts[-1]), len(whole)))
+        self.ok("run", "download", id, "-d", self.scratch / "got" / id)
+        found = [p.read_text() for p in (self.scratch / "got" / id).rglob("result")]
+        self.assertEqual(found, [name])
+
+    def judge_points(self, run, completed, alone):
+        points = self.points(run)
+        before = self.points_seen.get(run, [])
+        self.assertEqual(points[:len(before)], before, f"{run}: points that were read are gone")
+        told = self.by_attempt(run, points, POINTS)
+        if completed:
+            self.assertEqual(told[max(told)], POINTS, (run, told))
+        if alone:
+            self.assertEqual(told, {1: POINTS}, run)
+        child = run + "-child"
+        status, body = self.http("GET", f"/api/v1/runs/{child}")
+        if status == 404:  # Nothing that the script told was taken.
+            self.assertEqual(points, [], f"{run} has points and no child")
+            return told
+        self.assertIn(json.loads(body)["status"], FINAL, f"{child} outlives its parent")
+        of_child = self.by_attempt(child, self.points(child), CHILD_POINTS)
+        if alone:
+            self.assertEqual((json.loads(body)["status"], of_child), ("Completed", {1: CHILD_POINTS}), child)
+        return told
+
+    def by_attempt(self, run, points, most):
+        """How many points each attempt told: 0, 1, 2 … of each, one attempt after the other."""
+        told = {}
+        for point in points:
+            attempt = point["step"]
+            self.assertGreaterEqual(attempt, max(told, default=1), f"{run}: attempts mix")
+            self.assertEqual(point["value"], told.get(attempt, 0), f"{run}: a point is missing or there twice")
+            told[attempt] = point["value"] + 1
+        self.assertLessEqual(max(told.values(), default=0), most, run)
+        return told
+
+    def points(self, run):
+        """What the run told, in pages."""
+        points, after = [], 0
+        while after is not None:
+            status, body = self.http("GET", f"/api/v1/runs/{run}/series?name=told&limit=77&from={after}")
+            if status == 404:
+                return []
+            page = json.loads(body)
+            points += page["points"]
+            after = page["next"]
+        self.assertEqual([point["number"] for point in points], list(range(len(points))), run)
+        return points
 
 
 def main():

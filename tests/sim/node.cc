@@ -7,12 +7,16 @@ using std::chrono::minutes;
 
 constexpr int kLongPercent = 15;  // Longer than any lease.
 constexpr int kPrepareFailsPercent = 5;
-constexpr int kScriptFailsPercent = 20;
+constexpr int kScriptFailsPercent = 25;
+constexpr int kStoppedPercent = 8;  // Its time was up, or the disk full.
 
 }  // namespace
 
 Node::Node(const Assignment& assignment, Random& random, SteadyTime now)
-    : id_(assignment.id()), resources_(assignment.spec.resources) {
+    : id_(assignment.id()), resources_(assignment.spec.resources), gpus_(assignment.gpus) {
+  for (int rank = 0; rank < assignment.spec.processes_per_node; ++rank) {
+    scribes_.emplace_back(id_, rank);
+  }
   samples_left_ = static_cast<int>(random.between(0, 4));
   if (random.percent(kLongPercent)) pace_ = minutes(5);
   next_step_ = now + random.pause(milliseconds(1), milliseconds(500));
@@ -45,22 +49,49 @@ void Node::step(Random& random, SteadyTime now) {
       write({.kind = ReportKind::running, .node = "node"}, now);
       return;
     case Stage::running:
-      cpu_seconds_ += static_cast<double>(random.between(1, 1000)) / 8;
-      if (samples_left_-- > 0 && !cancel_) {
-        Report sample{.kind = ReportKind::sample};
-        sample.cpu_seconds = cpu_seconds_;
-        return write(sample, now);
-      }
-      stage_ = Stage::finalizing;
-      ranks_ = false;
-      write({.kind = ReportKind::finalizing}, now);
-      return;
+      return run_on(random, now);
     case Stage::finalizing:
-      if (cancel_ && random.percent(90)) return write_end(EndCause::canceled, 1, now);
-      return write_end(EndCause::exited, random.percent(kScriptFailsPercent) ? 3 : 0, now);
+      return finish(random, now);
+    case Stage::bereft:
+      if (all_told()) write_end(EndCause::lost, 1, now);
+      return;
     case Stage::ended:
       return;
   }
+}
+
+void Node::run_on(Random& random, SteadyTime now) {
+  cpu_seconds_ += static_cast<double>(random.between(1, 1000)) / 8;
+  for (Scribe& scribe : scribes_) {
+    if (random.percent(60)) scribe.write(random, now);
+  }
+  if (samples_left_-- > 0 && !cancel_) {
+    Report sample{.kind = ReportKind::sample};
+    sample.cpu_seconds = cpu_seconds_;
+    for (const int device : gpus_) {
+      sample.gpus.push_back({device, static_cast<double>(journal_.size()), 0, -1});
+    }
+    return write(sample, now);
+  }
+  stage_ = Stage::finalizing;
+  ranks_ = false;
+  write({.kind = ReportKind::finalizing}, now);
+}
+
+// Its end is told when everything else was.
+void Node::finish(Random& random, SteadyTime now) {
+  if (!all_told()) return;
+  if (cancel_ && random.percent(60)) return write_end(EndCause::canceled, 1, now);
+  if (random.percent(kStoppedPercent)) {
+    const bool time = random.percent(50);
+    return write_end(time ? EndCause::time_limit : EndCause::no_space, 1, now);
+  }
+  write_end(EndCause::exited, random.percent(kScriptFailsPercent) ? 3 : 0, now);
+}
+
+bool Node::all_told() const {
+  return std::none_of(scribes_.begin(), scribes_.end(),
+                      [](const Scribe& scribe) { return scribe.pending(); });
 }
 
 void Node::take(const Orders& orders) {
@@ -77,7 +108,9 @@ void Node::revive(SteadyTime now) {
   alive_ = true;
   mute_until_ = now;
   next_send_ = now;
-  if (!ended_) write_end(EndCause::lost, 1, now);
+  if (ended_) return;
+  stage_ = Stage::bereft;
+  next_step_ = now;
 }
 
 void Node::write(Report report, SteadyTime now) {

@@ -7,6 +7,7 @@
 #include "model/assignment.h"
 #include "model/report.h"
 #include "random.h"
+#include "scribe.h"
 
 namespace trainyard::sim {
 
@@ -23,6 +24,7 @@ class Node {
 
   const AttemptId& id() const { return id_; }
   const Resources& resources() const { return resources_; }
+  const std::vector<int>& gpus() const { return gpus_; }
   bool alive() const { return alive_; }
   bool ranks() const { return ranks_; }  // Processes of the user are there.
   bool ranks_ever() const { return ranks_ever_; }
@@ -32,6 +34,9 @@ class Node {
   int64_t acknowledged() const { return acknowledged_; }
   const std::vector<Entry>& journal() const { return journal_; }
   bool all_acknowledged() const { return acknowledged_ == static_cast<int64_t>(journal_.size()); }
+  // What its ranks tell of the run, one each.
+  std::vector<Scribe>& scribes() { return scribes_; }
+  const std::vector<Scribe>& scribes() const { return scribes_; }
 
   // When it next does something by itself.
   std::optional<SteadyTime> next_step() const;
@@ -50,13 +55,18 @@ class Node {
  private:
   static constexpr seconds kHeartbeat{10};
 
-  enum class Stage { placed, preparing, starting, running, finalizing, ended };
+  enum class Stage { placed, preparing, starting, running, finalizing, bereft, ended };
 
+  void run_on(Random& random, SteadyTime now);
+  void finish(Random& random, SteadyTime now);
+  bool all_told() const;
   void write(Report report, SteadyTime now);
   void write_end(EndCause cause, int exit_code, SteadyTime now);
 
   AttemptId id_;
   Resources resources_;
+  std::vector<int> gpus_;
+  std::vector<Scribe> scribes_;
   std::vector<Entry> journal_;
   int64_t acknowledged_ = 0;
   Stage stage_ = Stage::placed;

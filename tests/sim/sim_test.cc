@@ -53,13 +53,17 @@ TEST_CASE("whatever goes wrong, every run ends once and nothing is lost or count
     all.lost += tally.lost;
     all.reports += tally.reports;
     all.fenced += tally.fenced;
+    all.records += tally.records;
+    all.children += tally.children;
+    all.retries += tally.retries;
     for (const auto& [status, count] : tally.ends) all.ends[status] += count;
   }
   std::printf(
-      "sim: %d runs, %d steps, %d restarts, %d supervisors killed, %d reports, %d fenced; "
-      "%d completed, %d failed, %d canceled\n",
-      all.runs, all.steps, all.restarts, all.lost, all.reports, all.fenced,
-      all.ends[RunStatus::completed], all.ends[RunStatus::failed], all.ends[RunStatus::canceled]);
+      "sim: %d runs, %d children, %d steps, %d restarts, %d supervisors killed, %d reports, "
+      "%d fenced, %d records, %d retries; %d completed, %d failed, %d canceled\n",
+      all.runs, all.children, all.steps, all.restarts, all.lost, all.reports, all.fenced,
+      all.records, all.retries, all.ends[RunStatus::completed], all.ends[RunStatus::failed],
+      all.ends[RunStatus::canceled]);
 }
 
 TEST_CASE("a seed replays exactly") {
@@ -67,7 +71,7 @@ TEST_CASE("a seed replays exactly") {
     World world(seed);
     const std::string broken = world.live();
     const World::Tally& tally = world.tally();
-    return std::tuple(broken, tally.steps, tally.reports, tally.restarts, tally.ends);
+    return std::tuple(broken, tally.steps, tally.reports, tally.records, tally.ends);
   };
   CHECK(lived(7) == lived(7));
   CHECK(lived(7) != lived(8));

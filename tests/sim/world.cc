@@ -4,30 +4,43 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "store/history.h"
+#include "db/db.h"
+#include "store/metrics.h"
 
 namespace trainyard::sim {
 namespace {
 
 constexpr int64_t kGb = int64_t{1} << 30;
 constexpr int kStepsMax = 20'000;  // A whole life takes a few hundred; more is a run without end.
+constexpr int kPointsMax = 10'000;
+constexpr seconds kPauseMax{1};  // Of placing, when the engine has failed.
 constexpr SteadyTime kNever = SteadyTime::max();
 
 engine::Capacity machine(Random& random) {
-  return {.cpus = static_cast<int>(random.between(1, 4)), .memory_bytes = 8 * kGb};
+  engine::Capacity capacity{
+      .cpus = static_cast<int>(random.between(1, 6)), .memory_bytes = 8 * kGb, .gpus = {}};
+  for (const int device : {0, 3, 4}) {
+    if (random.percent(50)) capacity.gpus.push_back(device);
+  }
+  return capacity;
 }
 
 }  // namespace
 
 World::World(uint64_t seed)
-    : trace_(std::getenv("SIM_TRACE") != nullptr), random_(seed), engine_(machine(random_)) {
+    : trace_(std::getenv("SIM_TRACE") != nullptr),
+      random_(seed),
+      engine_(machine(random_)),
+      rules_(engine_.capacity()) {
   engine_.set_hooks({
       .placed =
           [this](const Assignment& assignment) {
             say("placed " + assignment.id().str());
             rules_.expect(!nodes_.contains(assignment.id()),
                           "attempt " + assignment.id().str() + " placed twice");
+            rules_.check_placed(assignment);
             nodes_.emplace(assignment.id(), Node(assignment, random_, clock_.steady()));
+            rules_.check_machine(nodes_);
           },
       .killed = [this](const AttemptId& attempt) { nodes_.at(attempt).die(); },
       .revived =
@@ -71,7 +84,10 @@ void World::step() {
   }
   for (auto& [id, node] : nodes_) {
     if (const auto next = node.next_step(); next && *next <= now) node.step(random_, now);
-    if (node.alive() && node.next_send() <= now) send(node);
+    if (node.alive()) send(node);
+  }
+  for (auto program = programs_.begin(); program != programs_.end();) {
+    step((program++)->second);  // It may end and go.
   }
   for (size_t i = 0; i < network_.size();) {
     if (network_[i].due > now) {
@@ -85,7 +101,7 @@ void World::step() {
   // Usually the loop is woken at once; now and then it is slow.
   if (control_ && (now >= next_tick_ || random_.percent(70))) tick();
   check_changed();
-  rules_.check_machine(nodes_, engine_.capacity().cpus, engine_.capacity().memory_bytes);
+  rules_.check_machine(nodes_);
 }
 
 SteadyTime World::next_moment() const {
@@ -97,6 +113,13 @@ SteadyTime World::next_moment() const {
     if (!node.alive()) continue;
     if (const auto step = node.next_step()) sooner(*step);
     sooner(node.next_send());
+    for (const Scribe& scribe : node.scribes()) {
+      if (scribe.pending()) sooner(scribe.next_send());
+    }
+  }
+  for (const auto& [id, program] : programs_) {
+    sooner(program.next_step());
+    if (program.scribe().pending()) sooner(program.scribe().next_send());
   }
   if (next_fault_ < quiet_) sooner(next_fault_);
   return next;
@@ -124,7 +147,8 @@ void World::start_server() {
   rules_.expect(recovered.has_value(), "the server does not recover");
   server_back_ = kNever;
   next_tick_ = clock_.steady();
-  check_all();
+  check_open();
+  rules_.check_load(control_->load());
   for (const auto& [id, node] : nodes_) {
     // What was acknowledged before is there after.
     if (const auto orders = control_->orders(id))
@@ -142,43 +166,97 @@ void World::stop_server(microseconds downtime) {
 }
 
 void World::tick() {
+  check_changed();
+  rules_.begin_round();
   const SteadyTime now = clock_.steady();
   next_tick_ = control_->tick();
   rules_.expect(next_tick_ > now, "the loop would spin");
+  check_changed();
+  if (!rules_.moved()) return;
+  rules_.check_load(control_->load());
+  rules_.check_round(next_tick_ - now <= kPauseMax ? Rules::Pause::perhaps : Rules::Pause::no);
 }
 
-void World::submit(const Planned& planned) {
-  Planned again = planned;
-  again.due = clock_.steady() + seconds(1);
-  if (!control_) return planned_.push_back(again);
-  const auto submitted = control_->submit({planned.id, planned.spec, "ada"});
+void World::submit(Planned planned) {
+  if (!control_) {
+    planned.due = clock_.steady() + seconds(1);
+    return planned_.push_back(planned);
+  }
+  check_changed();
+  choose_parent(planned.spec);
+  const RunSpec& spec = planned.spec;
+  const bool orphan =
+      spec.interactive && !spec.parent.empty() && rules_.is_over(RunId{spec.parent});
+  const auto submitted = control_->submit({planned.id, spec, "ada"});
+  if (orphan) {
+    return rules_.expect(!submitted && submitted.error().kind == ErrorKind::conflict,
+                         "a child of a parent that is over was taken");
+  }
   rules_.expect(submitted.has_value(), "a good submission was refused");
   say("submitted " + planned.id.value);
   ++tally_.runs;
+  told_.submitted(planned.id, spec);
+  if (spec.interactive) {
+    programs_.emplace(planned.id, Program(planned.id, random_, clock_.steady()));
+  }
   submitted_.push_back(planned);
 }
 
 void World::check_changed() {
   if (!control_) return changed_.clear();
-  // By number: of several that were claimed in one round, the earliest was first.
-  std::map<int64_t, Run> read;
-  for (const RunId& id : std::exchange(changed_, {})) {
-    auto run = control_->run(id);
-    rules_.expect(run.has_value(), "run " + id.value + " cannot be read");
-    if (run) read.emplace(run->number, *std::move(run));
+  while (!changed_.empty()) {
+    for (const RunId& id : std::exchange(changed_, {})) {
+      auto run = control_->run(id);
+      rules_.expect(run.has_value(), "run " + id.value + " cannot be read");
+      if (!run) return;
+      const bool was_over = rules_.is_over(id);
+      rules_.check_run(*run, nodes_);
+      if (was_over || !rules_.is_over(id)) continue;
+      say("over " + id.value + " " + std::string(to_string(run->life.status)));
+      ++tally_.ends[run->life.status];
+      tally_.retries += run->life.retries;
+      told_.over(id);
+      check_told(*run);
+    }
   }
-  for (const auto& [number, run] : read) {
-    const bool was_over = rules_.is_over(run.id);
-    rules_.check_run(run, nodes_);
-    if (was_over || !rules_.is_over(run.id)) continue;
-    say("over " + run.id.value + " " + std::string(to_string(run.life.status)));
-    ++tally_.ends[run.life.status];
-  }
+  rules_.check_children();
 }
 
-void World::check_all() {
-  for (const Planned& planned : submitted_) changed_.insert(planned.id);
+void World::check_open() {
+  for (const auto& [id, about] : told_.runs()) {
+    if (!rules_.is_over(RunId{id})) changed_.insert(RunId{id});
+  }
   check_changed();
+}
+
+void World::check_told(const Run& run) {
+  Rules::Series series;
+  const Status read = store_->read([&](db::Db& db) -> Status {
+    for (const Metric& metric : run.metrics) {
+      TRY_SET(store::SeriesPage page,
+              store::load_series(db, run.number, metric.name, 0, kPointsMax));
+      series.emplace(metric.name, std::move(page.points));
+    }
+    return {};
+  });
+  rules_.expect(read.has_value(), "what run " + run.id.value + " told cannot be read");
+  rules_.check_told(run, series, told_, nodes_);
+}
+
+// None changed without its readers being woken, and what is over has not changed at all.
+void World::check_all() {
+  check_changed();
+  for (const auto& [id, about] : told_.runs()) {
+    const auto run = control_->run(RunId{id});
+    rules_.expect(run.has_value(), "run " + id + " cannot be read");
+    if (!run) return;
+    const int64_t version = rules_.version(run->id);
+    rules_.expect(version == 0 || version == run->version,
+                  "run " + id + " changed, and its readers were not woken");
+    rules_.check_run(*run, nodes_);
+    check_told(*run);
+  }
+  rules_.check_children();
 }
 
 bool World::all_over() const {
@@ -201,6 +279,7 @@ void World::settle_down() {
     tick();
   }
   check_all();
+  tally_.children = static_cast<int>(told_.runs().size() - submitted_.size());
   const control::Control::Load load = control_->load();
   rules_.expect(load.cpus_used == 0 && load.memory_used_bytes == 0, "CPUs or memory leaked");
   rules_.expect(load.queued == 0 && load.live == 0, "the queue is miscounted");

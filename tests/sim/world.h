@@ -13,9 +13,11 @@
 #include "control/control.h"
 #include "engine/fake.h"
 #include "node.h"
+#include "program.h"
 #include "random.h"
 #include "rules.h"
 #include "store/store.h"
+#include "told.h"
 
 namespace trainyard::sim {
 
@@ -35,15 +37,23 @@ class World {
     int restarts = 0;
     int lost = 0;
     int reports = 0;
+    int records = 0;
+    int children = 0;
+    int retries = 0;
     int fenced = 0;
     std::map<RunStatus, int> ends;
   };
   const Tally& tally() const { return tally_; }
 
  private:
+  struct Records {
+    int rank = 0;
+    Scribe::Piece piece;
+  };
   struct Message {
     AttemptId attempt;
     std::vector<Report> reports;
+    std::optional<Records> records;  // None: reports, perhaps of nothing: a heartbeat.
     SteadyTime due{};
   };
   struct Planned {
@@ -56,19 +66,29 @@ class World {
   void start_server();
   void stop_server(microseconds downtime);
   void tick();
-  void submit(const Planned& planned);
+  void submit(Planned planned);
   void check_changed();
+  void check_open();
   void check_all();
+  void check_told(const Run& run);
 
-  // ---- supervisors and the network ----
+  // ---- supervisors, programs and the network ----
   void send(Node& node);
-  void post(const AttemptId& attempt, std::vector<Report> reports);
+  void send(Scribe& scribe, bool mute);
+  void post(Message message);
   void deliver(const Message& message);
+  void deliver_reports(const Message& message);
+  void deliver_records(const AttemptId& attempt, const Records& records);
   void answer(const AttemptId& attempt, const Result<Orders>& orders);
   void end_node(Node& node, const std::string& why);
+  void step(Program& program);
+  void tell_once(const RunId& run);
+  void end(Program& program);
 
   // ---- chance ----
+  bool calm() const { return clock_.steady() >= quiet_; }
   void plan_runs();
+  void choose_parent(RunSpec& spec);
   void fault();
   void kill_one();
   void cancel_one();
@@ -93,6 +113,7 @@ class World {
   SteadyTime next_tick_{};
 
   std::map<AttemptId, Node> nodes_;
+  std::map<RunId, Program> programs_;
   std::vector<Message> network_;
   std::deque<Message> old_messages_;
   std::vector<Planned> planned_;
@@ -101,6 +122,7 @@ class World {
   SteadyTime quiet_{};  // No more faults from here on: everything must come to its end.
 
   std::set<RunId> changed_;
+  Told told_;
   Rules rules_;
   Tally tally_;
 };

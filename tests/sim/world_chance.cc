@@ -8,90 +8,56 @@ namespace trainyard::sim {
 namespace {
 
 constexpr int64_t kGb = int64_t{1} << 30;
-constexpr size_t kOldMessagesMax = 64;
+constexpr int kInteractivePercent = 12;
+constexpr int kChildPercent = 15;  // Of a run that was submitted before.
+constexpr int kInteractiveChildPercent = 60;
+constexpr int kLatePercent = 20;  // When others are over already.
+
+RetryPolicy any_policy(Random& random) {
+  RetryPolicy policy;
+  if (random.percent(50)) return policy;
+  policy.max = static_cast<int>(random.between(0, 3));
+  for (const char* cause : {"failed", "lost", "no_space", "time_limit"}) {
+    if (random.percent(30)) policy.causes.emplace_back(cause);
+  }
+  return policy;
+}
 
 }  // namespace
 
 void World::plan_runs() {
-  const int64_t count = random_.between(3, 16);
+  const int64_t count = random_.between(3, 12);
   for (int64_t i = 1; i <= count; ++i) {
     RunSpec spec = store::plain_spec();
-    spec.resources.cpus = static_cast<int>(random_.between(1, engine_.capacity().cpus));
-    spec.resources.memory_bytes = random_.percent(30) ? random_.between(1, 8) * kGb : 0;
-    planned_.push_back({RunId{"run-" + std::to_string(i)}, spec,
-                        clock_.steady() + random_.pause(milliseconds(0), seconds(60))});
-  }
-}
-
-// ---- the network ----
-
-void World::send(Node& node) {
-  node.sent(clock_.steady());
-  if (node.mute(clock_.steady())) return;
-  std::vector<Report> reports;
-  for (const Node::Entry& entry : node.journal()) {
-    if (entry.report.seq <= node.acknowledged()) continue;
-    reports.push_back(entry.report);
-    reports.back().age_us = (clock_.steady() - entry.happened).count();
-  }
-  if (reports.size() < 2 || random_.percent(70)) return post(node.id(), std::move(reports));
-  // Each by itself: they overtake each other on their way.
-  for (Report& report : reports) post(node.id(), {std::move(report)});
-}
-
-void World::post(const AttemptId& attempt, std::vector<Report> reports) {
-  const bool calm = clock_.steady() >= quiet_;
-  if (!calm && random_.percent(5)) return;  // Lost.
-  const int copies = !calm && random_.percent(10) ? 2 : 1;
-  for (int copy = 0; copy < copies; ++copy) {
-    const bool late = !calm && random_.percent(5);
-    const microseconds delay = late ? random_.pause(seconds(1), seconds(90))
-                                    : random_.pause(milliseconds(0), milliseconds(40));
-    network_.push_back({attempt, reports, clock_.steady() + delay});
-  }
-}
-
-void World::deliver(const Message& message) {
-  if (!control_) return;
-  ++tally_.reports;
-  old_messages_.push_back(message);
-  if (old_messages_.size() > kOldMessagesMax) old_messages_.pop_front();
-  const Result<Orders> orders = control_->report(message.attempt, message.reports);
-  const Node& node = nodes_.at(message.attempt);
-  if (orders) {
-    rules_.acknowledged(node, orders->seq_acknowledged);
-    rules_.expect(orders->seq_acknowledged <= static_cast<int64_t>(node.journal().size()),
-                  "acknowledged what was never sent");
-    if (message.reports.empty()) {
-      const auto run = control_->run(message.attempt.run);
-      rules_.expect(run && run->life.attempt == message.attempt.number,
-                    "a stale attempt was not fenced off");
+    if (random_.percent(kInteractivePercent)) {
+      spec.interactive = true;
+      spec.command.clear();
     }
+    // Small ones mostly: several run at once.
+    spec.resources.cpus =
+        random_.percent(60) ? 1 : static_cast<int>(random_.between(1, engine_.capacity().cpus));
+    spec.resources.memory_bytes = random_.percent(20) ? random_.between(1, 8) * kGb : 0;
+    // More than there are is refused; where there are none, any wish is granted none.
+    const auto gpus = static_cast<int64_t>(engine_.capacity().gpus.size());
+    spec.resources.gpus =
+        static_cast<int>(random_.between(0, gpus == 0 ? 2 : std::min(gpus, int64_t{2})));
+    if (random_.percent(40)) {
+      spec.priority = random_.percent(50) ? Priority::high : Priority::low;
+    }
+    spec.retry = any_policy(random_);
+    spec.processes_per_node = random_.percent(30) ? 2 : 1;
+    const microseconds due = random_.percent(kLatePercent)
+                                 ? random_.pause(seconds(60), seconds(600))
+                                 : random_.pause(milliseconds(0), seconds(60));
+    planned_.push_back({RunId{"run-" + std::to_string(i)}, spec, clock_.steady() + due});
   }
-  const bool calm = clock_.steady() >= quiet_;
-  if (calm || !random_.percent(5)) answer(message.attempt, orders);
 }
 
-void World::answer(const AttemptId& attempt, const Result<Orders>& orders) {
-  Node& node = nodes_.at(attempt);
-  if (!node.alive()) return;
-  if (!orders) {
-    rules_.expect(orders.error().kind == ErrorKind::conflict,
-                  "a report was refused: " + orders.error().message);
-    const auto run = control_->run(attempt.run);
-    const bool over = run && (run->life.attempt != attempt.number || run->attempts.back().ended);
-    rules_.expect(over, "attempt " + attempt.str() + " was fenced off while it was live");
-    ++tally_.fenced;
-    return end_node(node, "fenced off");
-  }
-  node.take(*orders);
-  if (node.ended() && node.all_acknowledged()) end_node(node, "exit 0");
-}
-
-void World::end_node(Node& node, const std::string& why) {
-  node.die();
-  const bool told = clock_.steady() >= quiet_ || random_.percent(80);
-  engine_.end(node.id(), why, told ? engine::FakeEngine::Tell::yes : engine::FakeEngine::Tell::no);
+void World::choose_parent(RunSpec& spec) {
+  const int chance = spec.interactive ? kInteractiveChildPercent : kChildPercent;
+  if (submitted_.empty() || !random_.percent(chance)) return;
+  const auto chosen = random_.between(0, static_cast<int64_t>(submitted_.size()) - 1);
+  spec.parent = submitted_[static_cast<size_t>(chosen)].id.value;
 }
 
 // ---- faults ----
@@ -149,9 +115,11 @@ void World::kill_one() {
 }
 
 void World::cancel_one() {
-  if (!control_ || submitted_.empty()) return;
-  const auto chosen = random_.between(0, static_cast<int64_t>(submitted_.size()) - 1);
-  const RunId& id = submitted_[static_cast<size_t>(chosen)].id;
+  if (!control_ || told_.runs().empty()) return;
+  // Children that scripts told of are among them.
+  const auto chosen = random_.between(0, static_cast<int64_t>(told_.runs().size()) - 1);
+  const RunId id{std::next(told_.runs().begin(), chosen)->first};
+  check_changed();
   say("cancel " + id.value);
   const bool over = rules_.is_over(id);
   const auto canceled = control_->cancel(id, "ada");
@@ -164,7 +132,7 @@ void World::submit_again() {
   Planned same = submitted_[static_cast<size_t>(chosen)];
   const auto again = control_->submit({same.id, same.spec, "ada"});
   rules_.expect(again && !again->created, "the same submission again is not the same run");
-  same.spec.command = {"false"};
+  same.spec.description = "another";
   const auto other = control_->submit({same.id, same.spec, "ada"});
   rules_.expect(!other && other.error().kind == ErrorKind::conflict,
                 "another spec under the same id was taken");
