@@ -85,9 +85,8 @@ class TheLab(unittest.TestCase):
         return self.sleepers(name)[0]
 
     def sleepers(self, name):
-        process = self.lab.processes.get(name)
-        return [pid for pid in slurm_lab.descendants(process.pid) if slurm_lab.name_of(pid) == "sleep"
-                and b"1234" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()] if process else []
+        return [pid for pid in self.lab.processes_on(name) if slurm_lab.name_of(pid) == "sleep"
+                and b"1234" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     def test_its_nodes_are_idle_within_seconds(self):
         self.assertEqual(self.lab.states(), {name: "idle" for name in self.lab.names})

@@ -47,7 +47,7 @@ class SlurmLab:
     """Nodes are n1, n2, …; `bare` names one whose root has bash, coreutils and Slurm alone."""
 
     def __init__(self, folder=None, nodes=4, cpus=2, memory_mb=4000, bare=None, shared=False, hide=(),
-                 started=None, slurmd_timeout=10, grace_s=5, config=""):
+                 started=None, slurmd_timeout=10, grace_s=5, isolate=True, config=""):
         self.own_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix=PREFIX))
         self.names = [f"n{i + 1}" for i in range(nodes)]
@@ -59,6 +59,7 @@ class SlurmLab:
         self.started = list(self.names if started is None else started)
         self.slurmd_timeout = slurmd_timeout
         self.grace_s = grace_s  # Of preempted jobs; Slurm may take twice as long.
+        self.isolate = isolate
         self.config = config
         self.user = USER if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
         self.isolated = False
@@ -146,13 +147,21 @@ class SlurmLab:
                    env={"PATH": "/usr/bin:/usr/sbin:/bin", "SLURM_CONF": self.env["SLURM_CONF"],
                         "SLURMD_NODENAME": name, "LANG": "C.UTF-8"})
 
+    def processes_on(self, name):
+        """The pids, as we see them, of what runs on a node."""
+        process = self.processes.get(name)
+        return [*(descendants(process.pid) if process else []), *([] if self.isolated else self._tasks(name))]
+
     def address_of(self, name):
         number = self.names.index(name)
         return f"{self.address.rsplit('.', 1)[0]}.{number + 11}" if self.isolated else "127.0.0.1"
 
     def states(self):
         """{node: its state as sinfo has it, e.g. idle, down*, drained}"""
-        text = self.run("sinfo", "-h", "-N", "-o", "%N %T", check=False)
+        try:
+            text = self.run("sinfo", "-h", "-N", "-o", "%N %T", check=False)
+        except subprocess.TimeoutExpired:
+            text = ""
         return dict(line.split() for line in text.splitlines())
 
     def idle(self):
@@ -172,8 +181,9 @@ class SlurmLab:
 
     def logs(self, lines=6):
         """The ends of the daemons' logs, for a failed test's message."""
-        parts = [f"nodes: {self.states()}"]
-        for path in sorted([*self.folder.glob("state/*.log"), *self.folder.glob("node/*/own/*.log")]):
+        parts = [f"nodes: {self.states()}"] if self.controller else []
+        for path in sorted([*self.folder.glob("munge/log"), *self.folder.glob("state/*.log"),
+                            *self.folder.glob("node/*/own/*.log")]):
             with contextlib.suppress(OSError):
                 parts.append(f"--- {path.relative_to(self.folder)}\n" + "\n".join(path.read_text().splitlines()[-lines:]))
         return "\n".join(parts)
@@ -210,7 +220,7 @@ class SlurmLab:
                 os.kill(child_of(process.pid), signal.SIGKILL)
                 process.wait(timeout=10)  # The first process is gone when all others are.
         else:
-            for pid in reversed(descendants(process.pid)):
+            for pid in [process.pid, *self._tasks(name)]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         end(process)
@@ -259,8 +269,8 @@ class SlurmLab:
         if self.shared:
             self.shared.mkdir(exist_ok=True)
             self.shared.chmod(0o1777)
+        open_way_to(self.folder)
         if os.geteuid() == 0:
-            open_way_to(self.folder)
             for part in ("munge", "state"):
                 shutil.chown(self.folder / part, self.user, self.user)
         for name in CLIENTS:
@@ -285,7 +295,7 @@ class SlurmLab:
 
     def _make_network(self):
         """A bridge of our own, with a /24 of the block that is set apart for tests (RFC 2544)."""
-        self.why_not_isolated = why_not_isolated()
+        self.why_not_isolated = why_not_isolated() if self.isolate else "the nodes are to be plain processes"
         if self.why_not_isolated:
             return
         taken = run(["ip", "-o", "-4", "address"]).stdout
@@ -376,6 +386,17 @@ class SlurmLab:
         if not self.isolated:
             return [process.pid] if process.poll() is None else []
         return [pid for pid in descendants(process.pid) if name_of(pid) == "slurmd"]
+
+    def _tasks(self, name):
+        """What jobs started on a node that is no namespace."""
+        found = []
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                words = pathlib.Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
+                if (f"SLURMD_NODENAME={name}".encode() in words
+                        and f"SLURM_CONF={self.env['SLURM_CONF']}".encode() in words):
+                    found.append(int(entry))
+        return found
 
     def _start(self, argv, log, user=False, **more):
         """A child that ends with us at the latest."""
@@ -521,7 +542,7 @@ def make_user(name):
 
 
 def open_way_to(folder):
-    """Lets the lab's user pass through folders of ours that lead to the lab."""
+    """Lets everybody pass through folders of ours that lead to the lab; munge insists on it."""
     for part in (folder, *folder.parents):
         info = part.stat()
         if info.st_uid == os.geteuid() and not info.st_mode & 0o001:
