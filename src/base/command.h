@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +20,13 @@ bool statically_linked();
 // empty when there is no such program.
 fs::path find_program(std::string_view name);
 
-// What a program says on stdout, once it has ended with 0. `command[0]` is looked for by
-// find_program(). It is killed at the end of `timeout`; no more than a megabyte is kept.
+// Starts a program that is to be waited for with waitpid(2); its stdin and stderr are /dev/null.
+// `command[0]` is looked for by find_program(). Unlike spawn() it needs no pidfd: it works on the
+// kernels of nodes, which may be old (RHEL 8 has 4.18).
+Result<pid_t> start_program(std::vector<std::string> command, int stdout_fd);
+
+// What a program says on stdout, once it has ended with 0. It is killed at the end of
+// `timeout`; no more than a megabyte is kept.
 Result<std::string> output_of(std::vector<std::string> command, milliseconds timeout);
 
 }  // namespace trainyard

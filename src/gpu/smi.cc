@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -9,8 +8,8 @@
 #include <map>
 
 #include "base/command.h"
+#include "base/fd.h"
 #include "base/guarded.h"
-#include "base/process.h"
 #include "base/text.h"
 #include "gpu/driver.h"
 
@@ -59,9 +58,9 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch() {
-    if (!child_) return;
-    syscall(SYS_pidfd_send_signal, child_->pidfd.get(), SIGKILL, nullptr, 0);
-    while (waitpid(child_->pid, nullptr, 0) < 0 && errno == EINTR) {
+    if (pid_ == 0) return;
+    kill(pid_, SIGKILL);
+    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
 
@@ -78,9 +77,7 @@ class Watch {
     if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
     said_ = Fd(ends[0]);
     const Fd writing(ends[1]);
-    Result<Child> child = spawn({.command = {find_program("nvidia-smi"), kUsage, kFormat, kLoop},
-                                 .stdout_fd = writing.get()});
-    if (child) child_ = *std::move(child);
+    pid_ = start_program({"nvidia-smi", kUsage, kFormat, kLoop}, writing.get()).value_or(0);
   }
 
   void read() {
@@ -101,7 +98,7 @@ class Watch {
   }
 
   bool asked_ = false;
-  std::optional<Child> child_;
+  pid_t pid_ = 0;
   Fd said_;
   std::string text_;
   std::map<int, Usage> latest_;

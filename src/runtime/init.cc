@@ -26,6 +26,7 @@ namespace {
 constexpr int64_t kSampleEveryMs = 1000;
 constexpr int64_t kSampleShare = 100;  // Sampling takes at most a hundredth of a core.
 constexpr int kKillAgainMs = 10;
+constexpr rlim_t kFdsMax = 65536;  // Looked at one by one, where the kernel is old.
 
 int64_t now_ms() {
   timespec now{};
@@ -54,6 +55,12 @@ bool mount_proc() {
   return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
 }
 
+// Also on a kernel that does not know close_range(2), before 5.9.
+void close_between(unsigned first, unsigned last, unsigned limit) {
+  if (close_range(first, last, 0) == 0) return;
+  for (unsigned fd = first; fd <= last && fd < limit; ++fd) close(static_cast<int>(fd));
+}
+
 // Keeps the plan's descriptors and our stderr. The supervisor's lock must not outlive it in us.
 void close_others(const InitPlan& plan) {
   std::vector<unsigned> kept{2, static_cast<unsigned>(plan.socket),
@@ -63,12 +70,15 @@ void close_others(const InitPlan& plan) {
     kept.push_back(static_cast<unsigned>(rank.err));
   }
   std::sort(kept.begin(), kept.end());
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  const auto limit = static_cast<unsigned>(std::min<rlim_t>(files.rlim_cur, kFdsMax));
   unsigned next = 3;
   for (const unsigned fd : kept) {
-    if (fd > next) close_range(next, fd - 1, 0);
+    if (fd > next) close_between(next, fd - 1, limit);
     next = std::max(next, fd + 1);
   }
-  close_range(next, ~0U, 0);
+  close_between(next, ~0U, limit);
 }
 
 pid_t clone_process(unsigned long flags) {

@@ -33,9 +33,9 @@ struct Failure {
 void place_streams(const Program::Streams& streams) {
   const int wanted[3] = {streams.in, streams.out, streams.err};
   int moved[3];
-  for (int i = 0; i < 3; ++i) moved[i] = fcntl(wanted[i], F_DUPFD, 3);
+  for (int i = 0; i < 3; ++i) moved[i] = fcntl(wanted[i], F_DUPFD_CLOEXEC, 3);
   for (int i = 0; i < 3; ++i) dup2(moved[i], i);
-  close_range(3, ~0U, 0);
+  close_range(3, ~0U, 0);  // A kernel before 5.9 does not know it; there ours close on exec.
 }
 
 // As execvp(3), except that a file which is there and cannot be executed is the better answer than
