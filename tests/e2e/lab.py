@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -113,7 +114,7 @@ class TheLab(unittest.TestCase):
 
     def test_nodes_see_neither_the_project_nor_homes_nor_each_others_tmp(self):
         self.lab.needs_isolation()
-        home = pathlib.Path(slurm_lab.tempfile.mkdtemp(prefix="yard-"))
+        home = pathlib.Path(tempfile.mkdtemp(prefix="yard-"))
         self.addCleanup(home.rmdir)
         self.srun("-N1", "-w", "n1", "touch", "/tmp/of-n1")
         for name in self.lab.names:

@@ -14,7 +14,6 @@ false; needs_isolation() then skips a test, saying why.
 Nothing is fixed: several labs run side by side. All ends with down(), and all but a folder and a
 bridge also when the test itself is killed; the next lab removes those.
 """
-import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -23,24 +22,22 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import unittest
 
 import lab_root
+from lab_config import CONFIG
+from lab_control import Control
+from lab_tools import (COMMAND_S, PATH, PREFIX, check_packages, child_of, clean, descendants, end, free_port, make_user,
+                       name_of, open_way_to, owner_mark, remove_stale, run, why_not_isolated)
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 USER = "trainyard-lab"
-PREFIX = "tylab-"
 CLIENTS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo", "srun", "salloc", "sprio", "sacct")
-NEEDED = {"slurmctld": "slurmctld", "slurmd": "slurmd", "munged": "munge", "sinfo": "slurm-client",
-          "setpriv": "util-linux"}
-PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 UP_S = 30       # A lab comes up in about a second.
-COMMAND_S = 30  # Slurm's clients try for 10 s where there is no controller.
 
 
 class SlurmLab:
@@ -50,6 +47,8 @@ class SlurmLab:
                  started=None, slurmd_timeout=10, grace_s=5, isolate=True, config=""):
         self.own_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix=PREFIX))
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "owner").write_text(owner_mark(os.getpid()))
         self.names = [f"n{i + 1}" for i in range(nodes)]
         self.cpus = cpus
         self.memory_mb = memory_mb
@@ -78,8 +77,8 @@ class SlurmLab:
     # ---- up and down ----
 
     def up(self):
-        check_packages()
         try:
+            check_packages()
             remove_stale()
             self._prepare()
             self._start_munge()
@@ -260,7 +259,6 @@ class SlurmLab:
                 f"USER={self.user}", f"LOGNAME={self.user}"]
 
     def _prepare(self):
-        (self.folder / "owner").write_text(owner_mark(os.getpid()))
         if os.geteuid() == 0:
             make_user(self.user)
         for part in ("etc", "munge", "state", "bin", *(f"node/{name}/{p}" for name in self.names
@@ -408,217 +406,3 @@ class SlurmLab:
             return subprocess.Popen([*lead, *map(str, argv)], stderr=out, cwd="/", start_new_session=True,
                                     env=dict(clean(os.environ), PATH=PATH, SLURM_CONF=self.env["SLURM_CONF"]),
                                     **more)
-
-
-class Control:
-    """Where the node programs, which are processes of somebody else, reach the lab."""
-
-    def __init__(self, lab):
-        self.lab = lab
-        # A child that is to end with us ends with the thread that started it: so there is one for all.
-        self.starter = concurrent.futures.ThreadPoolExecutor(1)
-        self.listener = socket.socket(socket.AF_UNIX)
-        path = lab.folder / "control"
-        self.listener.bind(str(path))
-        path.chmod(0o666)
-        self.listener.listen(64)
-        python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-        for word in ("up", "down"):
-            script = lab.folder / "bin" / f"node-{word}"
-            script.write_text(f"#!{python} -SE\n" + NODE_PROGRAM.format(path=str(path), word=word))
-            script.chmod(0o755)
-        self.thread = threading.Thread(target=self.accept, daemon=True)
-        self.thread.start()
-
-    def end(self):
-        with contextlib.suppress(OSError):
-            self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        self.thread.join(10)
-        self.starter.shutdown()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                peer, _ = self.listener.accept()
-                threading.Thread(target=self.answer, args=(peer,), daemon=True).start()
-
-    def answer(self, peer):
-        with peer, contextlib.suppress(OSError):
-            word, name = peer.recv(4096).decode().split()
-            self.lab.booted.append((word, name))
-            try:
-                if word == "up":
-                    time.sleep(self.lab.boot_s)
-                    if name in self.lab.boot_fails:
-                        raise AssertionError(f"no machine for {name}")
-                    self.starter.submit(self.lab.start_nodes, [name], False).result()
-                else:
-                    self.lab.kill_node(name)
-                peer.sendall(b"ok")
-            except (AssertionError, RuntimeError) as error:
-                peer.sendall(str(error).encode())
-
-
-NODE_PROGRAM = """import socket, sys
-lab = socket.socket(socket.AF_UNIX)
-lab.connect({path!r})
-lab.sendall(("{word} " + sys.argv[1]).encode())
-said = lab.recv(65536).decode()
-sys.exit(0 if said == "ok" else said)
-"""
-
-CONFIG = """ClusterName=lab
-SlurmctldHost={host}({address})
-SlurmctldPort={port}
-SlurmdPort={slurmd_port}
-SlurmUser={user}
-SlurmdUser={slurmd_user}
-DisableRootJobs=YES
-AuthType=auth/munge
-CredType=cred/munge
-# Below 5 seconds Slurm falls back to 120 without a word.
-AuthInfo=socket={folder}/munge/socket,cred_expire=5
-{listen}
-MailProg=/bin/true
-MpiDefault=none
-ReturnToService=2
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-PropagateResourceLimits=NONE
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/node/%n/own
-SlurmctldPidFile={folder}/state/slurmctld.pid
-SlurmdPidFile={folder}/node/%n/own/slurmd.pid
-SlurmctldLogFile={folder}/state/slurmctld.log
-SlurmdLogFile={folder}/node/%n/own/slurmd.log
-SlurmdParameters=config_overrides
-SlurmctldParameters=preempt_send_user_signal
-SchedulerType=sched/backfill
-SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=1,bf_interval=1
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-PreemptType=preempt/partition_prio
-PreemptMode=REQUEUE
-JobRequeue=1
-RequeueExit=99
-KillWait=5
-MessageTimeout=10
-SlurmdTimeout={slurmd_timeout}
-MinJobAge=300
-{nodes}
-PartitionName=spot Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime={grace_s} MaxTime=INFINITE State=UP
-PartitionName=prod Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE State=UP
-"""
-
-
-def check_packages():
-    missing = sorted({package for program, package in NEEDED.items() if not shutil.which(program, path=PATH)})
-    if missing:
-        raise unittest.SkipTest(f"skipped: a Slurm is needed; install {' '.join(missing)}")
-
-
-def why_not_isolated():
-    """Why nodes cannot have namespaces here; empty when they can."""
-    if os.geteuid() != 0:
-        return "namespaces and a bridge for the nodes need root"
-    for program, package in (("ip", "iproute2"), ("unshare", "util-linux"), ("nsenter", "util-linux")):
-        if not shutil.which(program, path=PATH):
-            return f"{program} is missing; install {package}"
-    tried = run(["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "mount", "-t", "tmpfs", "lab",
-                 "/mnt"], check=False)
-    return "" if tried.returncode == 0 else f"this machine allows no namespaces: {tried.stderr.strip()}"
-
-
-def make_user(name):
-    with contextlib.suppress(KeyError):
-        pwd.getpwnam(name)
-        return
-    run(["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", f"/home/{name}",
-         "--shell", "/bin/bash", name], check=False)
-    pwd.getpwnam(name)  # Another lab may have been the first.
-
-
-def open_way_to(folder):
-    """Lets everybody pass through folders of ours that lead to the lab; munge insists on it."""
-    for part in (folder, *folder.parents):
-        info = part.stat()
-        if info.st_uid == os.geteuid() and not info.st_mode & 0o001:
-            part.chmod(info.st_mode & 0o7777 | 0o011)
-    folder.chmod(0o755)
-
-
-def owner_mark(pid):
-    """Of a process, for ever: its id and when it started."""
-    try:
-        return f"{pid}:{pathlib.Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[19]}"
-    except OSError:
-        return ""
-
-
-def remove_stale():
-    """What is left of labs whose test was killed."""
-    for path in pathlib.Path(tempfile.gettempdir()).glob(PREFIX + "*/owner"):
-        with contextlib.suppress(OSError):
-            mark = path.read_text()
-            if owner_mark(mark.split(":")[0]) != mark:
-                shutil.rmtree(path.parent, ignore_errors=True)
-    for path in pathlib.Path("/sys/class/net").glob("tylab*"):
-        with contextlib.suppress(OSError):
-            alias = (path / "ifalias").read_text().strip()
-            if (path / "bridge").exists() and alias and owner_mark(alias.split(":")[0]) != alias:
-                run(["ip", "link", "delete", path.name], check=False)
-
-
-def free_port(address="127.0.0.1"):
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return probe.getsockname()[1]
-
-
-def clean(env):
-    return {k: v for k, v in env.items() if not k.startswith(("SLURM", "SBATCH_", "SRUN_"))}
-
-
-def run(argv, check=True, timeout=COMMAND_S, **more):
-    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=timeout, **more)
-    if check and done.returncode != 0:
-        raise AssertionError(f"{argv} failed: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return done
-
-
-def end(process):
-    if process is None:
-        return
-    if process.poll() is None:
-        process.kill()
-    process.wait(timeout=10)
-    for pipe in (process.stdin, process.stdout):
-        if pipe:
-            pipe.close()
-
-
-def name_of(pid):
-    with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
-    return ""
-
-
-def children_of(pid):
-    with contextlib.suppress(OSError):
-        return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
-
-
-def child_of(pid):
-    """A node's first process, as we see it: the child of its `unshare`."""
-    return children_of(pid)[0]
-
-
-def descendants(pid):
-    found = [pid]
-    for one in found:
-        found.extend(children_of(one))
-    return found
