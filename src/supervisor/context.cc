@@ -54,6 +54,15 @@ void Context::stop(EndCause cause, std::string text) {
   note(stop_record(*facts.stop));
 }
 
+void Context::stop_by_signal(std::string_view name) {
+  const std::string signal = " (SIG" + std::string(name) + ")";
+  if (assignment.spec.target == kLocalQueue) {
+    stop(EndCause::canceled, "its supervisor was told to stop" + signal);
+  } else {
+    stop(EndCause::evicted, "its node was taken away" + signal);
+  }
+}
+
 void Context::fail_prepare(PrepareFailure failure) {
   log.line("not started: " + failure.text);
   note(failure_record(failure, facts.ranks_started));

@@ -44,6 +44,9 @@ struct Context {
   void report(ReportKind kind, std::string detail = {});
   // The ranks are to be stopped, for the first of all reasons.
   void stop(EndCause cause, std::string text);
+  // Somebody on this node wants us gone. On a cluster that is the node being taken away: the run
+  // goes on elsewhere.
+  void stop_by_signal(std::string_view name);
   // The ranks will not be started.
   void fail_prepare(PrepareFailure failure);
 

@@ -174,7 +174,9 @@ bool on_path(const std::string& program, const Variables& variables) {
 Variables rank_environment(const Assignment& assignment, const RankPlace& place,
                            const RankFolders& folders, const Variables& secrets) {
   const RunSpec& spec = assignment.spec;
-  Variables variables = spec.submit_environment;
+  // Elsewhere the submitter's own variables mean nothing; the node's do, as its job was given them.
+  Variables variables =
+      spec.target == kLocalQueue ? spec.submit_environment : folders.node_variables;
   for (const auto& [name, value] : spec.environment_variables) variables[name] = value;
   for (const auto& [name, value] : secrets) variables[name] = value;
   if (!variables.contains("PATH")) {

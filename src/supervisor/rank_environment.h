@@ -22,6 +22,7 @@ struct RankFolders {
   std::string work;     // Where it starts.
   std::string records;  // Its file for what it tells.
   std::string python;   // The folder that holds our package; empty: none.
+  std::map<std::string, std::string> node_variables;  // Our own, for a run that is not of `local`.
 };
 
 // All variables of a rank: those of the submitter, over them what the job declares, over them ours.

@@ -226,3 +226,15 @@ TEST_CASE("a text for the shell goes to bash, or to sh where there is no bash") 
   REQUIRE(write_file(dir.path() / "bash", "#!/bin/sh\n", 0755, Durable::no));
   CHECK(rank_command(spec, bare) == std::vector<std::string>{"bash", "-c", "echo $A"});
 }
+
+TEST_CASE("on a cluster a rank has its node's variables, not the submitter's") {
+  Assignment a = assignment();
+  a.spec.target = "lab";
+  const auto variables = rank_environment(
+      a, {},
+      {.node_variables = {{"PATH", "/node/bin"}, {"SLURMD_NODENAME", "n1"}, {"COLOR", "x"}}});
+  CHECK(variables.at("PATH") == "/node/bin");
+  CHECK(variables.at("SLURMD_NODENAME") == "n1");
+  CHECK(!variables.contains("HOME"));
+  CHECK(variables.at("COLOR") == "blue");  // What the job declares wins.
+}

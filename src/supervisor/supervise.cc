@@ -20,6 +20,8 @@
 #include "supervisor/steps.h"
 #include "wire/json.h"
 
+extern char** environ;
+
 namespace trainyard::supervisor {
 namespace {
 
@@ -41,6 +43,18 @@ runtime::Isolation wanted_isolation() {
   return runtime::Isolation::automatic;
 }
 
+// What the engine started us with: of a job its modules, PATH and SLURM_…; nothing of Trainyard.
+Variables own_variables() {
+  Variables found;
+  for (char** pair = environ; *pair != nullptr; ++pair) {
+    const std::string_view text = *pair;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || text.starts_with("TRAINYARD_")) continue;
+    found.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return found;
+}
+
 Result<runtime::RanksOptions> plan_ranks(const Assignment& assignment, const Layout& layout,
                                          const Variables& secrets) {
   runtime::RanksOptions options{
@@ -53,10 +67,11 @@ Result<runtime::RanksOptions> plan_ranks(const Assignment& assignment, const Lay
   }
   // Without it a script that does not use it runs as well.
   const fs::path python = sdk::install(layout.python()).value_or(fs::path());
+  const Variables node = own_variables();
   for (int rank = 0; rank < ranks; ++rank) {
     const RankPlace place{.rank = rank, .local_rank = rank, .master_port = port};
     Variables variables = rank_environment(
-        assignment, place, {layout.work(), layout.records(rank), python.string()}, secrets);
+        assignment, place, {layout.work(), layout.records(rank), python.string(), node}, secrets);
     std::vector<std::string> command = rank_command(assignment.spec, variables);
     options.ranks.push_back({std::move(command), std::move(variables)});
   }
@@ -69,7 +84,7 @@ bool stop_early(Context& context) {
   if (news.cancel) context.stop(EndCause::canceled, "canceled before it was started");
   signalfd_siginfo signal{};
   if (read(context.signal_fd, &signal, sizeof signal) == sizeof signal) {
-    context.stop(EndCause::canceled, "its supervisor was told to stop before it was started");
+    context.stop_by_signal("TERM");
   }
   return news.fenced || context.facts.stop.has_value();
 }

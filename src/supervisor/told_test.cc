@@ -138,3 +138,19 @@ TEST_CASE("a run that wants no outputs kept has none") {
   CHECK(yard.carry() == kExitDone);
   CHECK(yard.server.end().outputs.empty());
 }
+
+TEST_CASE("on a cluster a supervisor that is told to stop was evicted, and keeps the outputs") {
+  Yard yard;
+  yard.assignment.spec.target = "lab";
+  yard.shell(
+      "echo half > outputs/checkpoint; trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done");
+  yard.server.start();
+  yard.launch();
+  REQUIRE(eventually([&] { return yard.server.console() == "up\n"; }));
+  ::kill(yard.child.pid, SIGTERM);
+  CHECK(yard.wait() == kExitDone);
+  const AttemptEnd end = yard.server.end();
+  CHECK(end.cause == EndCause::evicted);
+  CHECK(end.error == "its node was taken away (SIGTERM)");
+  CHECK(!end.outputs.empty());
+}

@@ -99,8 +99,7 @@ void RankWatch::read_signals() {
   signalfd_siginfo signal{};
   if (read(context_.signal_fd, &signal, sizeof signal) != sizeof signal) return;
   const char* name = sigabbrev_np(static_cast<int>(signal.ssi_signo));
-  context_.stop(EndCause::canceled,
-                "its supervisor was told to stop (SIG" + std::string(name ? name : "?") + ")");
+  context_.stop_by_signal(name != nullptr ? name : "?");
 }
 
 void RankWatch::read_news() {

@@ -90,7 +90,7 @@ class Slurm(YardTest):
         ended = self.finish(run)
         self.assertEqual(ended["status"], "Canceled")
         self.assertIn("saved", self.ok("run", "logs", run))
-        wait_until(lambda: not self.lab.run("squeue", "-h").stdout.strip(), "Slurm's queue is empty")
+        wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty")
 
     def test_a_server_that_was_killed_takes_its_runs_up_again(self):
         run = self.submit("--target", "lab", "--", "sh", "-c", "echo first; sleep 3; echo last; echo x > outputs/x")
@@ -111,7 +111,7 @@ class Slurm(YardTest):
         node = wait_until(lambda: [w.split()[-1] for w in self.ok("run", "logs", run).splitlines()
                                    if w.startswith("attempt 1")], "it runs")[0]
         self.lab.set_down(node)
-        self.addCleanup(lambda: self.lab.resume(node))
+        self.addCleanup(lambda: self.lab.wait_for_state(node, "idle"))  # It comes back by itself.
         ended = self.finish(run, 90)
         self.assertEqual(ended["status"], "Completed", ended["reason"])
         self.assertEqual([a["status"] for a in ended["attempts"]], ["evicted", "exited"])
