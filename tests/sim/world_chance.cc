@@ -39,8 +39,8 @@ void World::plan_runs() {
     spec.resources.memory_bytes = random_.percent(20) ? random_.between(1, 8) * kGb : 0;
     // More than there are is refused; where there are none, any wish is granted none.
     const auto gpus = static_cast<int64_t>(engine_.capacity().gpus.size());
-    spec.resources.gpus =
-        static_cast<int>(random_.between(0, gpus == 0 ? 2 : std::min(gpus, int64_t{2})));
+    const int64_t most = gpus == 0 ? 2 : std::min(gpus, int64_t{2});
+    spec.resources.gpus = random_.percent(50) ? 1 : static_cast<int>(random_.between(0, most));
     if (random_.percent(40)) {
       spec.priority = random_.percent(50) ? Priority::high : Priority::low;
     }
@@ -118,7 +118,8 @@ void World::cancel_one() {
   if (!control_ || told_.runs().empty()) return;
   // Children that scripts told of are among them.
   const auto chosen = random_.between(0, static_cast<int64_t>(told_.runs().size()) - 1);
-  const RunId id{std::next(told_.runs().begin(), chosen)->first};
+  RunId id{std::next(told_.runs().begin(), chosen)->first};
+  if (const Node* node = any_node(); node != nullptr && random_.percent(50)) id = node->id().run;
   check_changed();
   say("cancel " + id.value);
   const bool over = rules_.is_over(id);
