@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -14,7 +15,7 @@ namespace trainyard::engine {
 // has placed outlives a restart of the control plane, as supervisors do. Thread-safe.
 class FakeEngine : public Engine {
  public:
-  explicit FakeEngine(Capacity capacity) : capacity_(capacity) {}
+  explicit FakeEngine(Capacity capacity) : capacity_(std::move(capacity)) {}
 
   Capacity capacity() const override { return capacity_; }
   Status place(const Assignment& assignment) override;

@@ -47,7 +47,9 @@ Status delete_secret(db::Transaction& transaction, int64_t workspace, std::strin
                           {workspace, name}));
   if (changed > 0) return {};
   Error error = no_such_secret(transaction.db(), workspace, name).error();
-  error.hint = "Those there are: trainyard secret list";
+  // Who deletes does not want to make it.
+  error.hint =
+      error.hint.substr(0, error.hint.find("Make it")) + "Those there are: trainyard secret list";
   return std::unexpected(std::move(error));
 }
 
