@@ -6,7 +6,8 @@ namespace trainyard::sim {
 namespace {
 
 constexpr seconds kSendAgain{9};
-constexpr int kLinesMax = 5;                // Written at once.
+constexpr int kLinesMax = 5;                // Written at once …
+constexpr int kManyLines = 25;              // … now and then.
 constexpr int kChildrenMax = 3;             // Of one writer.
 constexpr const char* kStranger = "run-1";  // Mostly not the writer's to speak of.
 
@@ -15,7 +16,8 @@ std::string in_quotes(const std::string& text) { return '"' + text + '"'; }
 }  // namespace
 
 void Scribe::write(Random& random, SteadyTime now) {
-  for (int64_t lines = random.between(1, kLinesMax); lines > 0; --lines) {
+  const int64_t count = random.percent(10) ? kManyLines : random.between(1, kLinesMax);
+  for (int64_t lines = count; lines > 0; --lines) {
     add_line(random);
     text_ += '\n';
   }
@@ -34,7 +36,7 @@ void Scribe::add_line(Random& random) {
   } else if (chance <= 64) {
     text_ += R"({"k":"metric","n":"loss","r":)" + own + R"(,"v":)" + number() + "}";
   } else if (chance <= 71) {
-    const std::string above = children_ > 0 && random.percent(40) ? child(random) : "";
+    const std::string above = children_ > 0 && random.percent(60) ? child(random) : "";
     children_ = std::min(children_ + 1, kChildrenMax);
     text_ += R"({"k":"child","r":)" + child(random) + R"(,"n":"child")" +
              (above.empty() ? "" : R"(,"p":)" + above) + "}";
