@@ -37,6 +37,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 USER = "trainyard-lab"
 CLIENTS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo", "srun", "salloc", "sprio", "sacct")
+PORT_TRIES = 5
 UP_S = 30       # A lab comes up in about a second.
 
 
@@ -83,14 +84,25 @@ class SlurmLab:
             self._prepare()
             self._start_munge()
             self._make_network()
-            self._write_config()
-            self.start_controller(wait=False)
+            for _ in range(PORT_TRIES):
+                self._write_config()
+                self.start_controller(wait=False)
+                if self._controller_listens():
+                    break
             self.start_nodes(self.started, wait=False)
             self.wait_for(lambda: self.idle() >= set(self.started), "the nodes to be idle", UP_S)
         except BaseException:
             self.down()
             raise
         return self
+
+    def _controller_listens(self):
+        """False when it ended at once: somebody took its port since that was found free."""
+        while self.controller.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection((self.address, self.controller_port), 1):
+                return True
+            time.sleep(0.02)
+        return False
 
     def down(self):
         """Ends every process of the lab and removes what it made. May be called twice."""
@@ -318,11 +330,12 @@ class SlurmLab:
         folder = self.folder
         if self.isolated:
             nodes = [f"NodeName={name} NodeHostname={name} NodeAddr={self.address_of(name)}" for name in self.names]
-            ports = [free_port(self.address), 6818]
+            ports = [free_port("0.0.0.0"), 6818]  # Slurm's controller listens everywhere.
         else:
             ports = [free_port() for _ in range(len(self.names) + 2)]
             nodes = [f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}"
                      for name, port in zip(self.names, ports[2:])]
+        self.controller_port = ports[0]
         # By these slurmctld binds to what its host's name means, which is no bridge.
         listen = "" if self.isolated else "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny"
         what = f" CPUs={self.cpus} RealMemory={self.memory_mb} State=UNKNOWN\n"
