@@ -16,7 +16,7 @@ using slurm::Book;
 using slurm::Job;
 using slurm::Node;
 
-constexpr seconds kCountWaiting{10};  // Between two looks at the nodes while a job waits for some.
+constexpr seconds kCountWaiting{5};  // Between two looks at the nodes while a job waits for some.
 constexpr seconds kCountIdle{120};
 // Over ssh each costs a round trip or three; here one keeps the controller busy.
 constexpr int kSubmittersHere = 1;
@@ -95,7 +95,8 @@ class SlurmEngine : public Engine {
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
-  uint64_t changes_ = 0;  // Held by mutex_, as is the book.
+  uint64_t changes_ = 0;  // Held by mutex_, as are these.
+  bool counted_ = false;  // The nodes, once; or they could not be.
   Book book_;
 
   std::mutex gone_mutex_;
@@ -136,6 +137,10 @@ void SlurmEngine::submit_all(std::stop_token stop) {
   while (!stop.stop_requested()) {
     std::unique_lock lock(mutex_);
     const uint64_t seen = changes_;
+    if (!counted_) {  // The partition's time limit is needed.
+      wait(lock, stop, std::nullopt, seen);
+      continue;
+    }
     const std::optional<Assignment> assignment = book_.take_submission(options_.clock.steady());
     if (!assignment) {
       wait(lock, stop, book_.next_submit(), seen);
@@ -233,9 +238,10 @@ void SlurmEngine::count(SteadyTime now) {
   last_count_ = now;
   next_count_ = now + kCountIdle;
   Result<std::vector<Node>> nodes = options_.commands->nodes();
-  if (!nodes) return;
-  std::lock_guard lock(mutex_);
-  book_.counted(*std::move(nodes));
+  note([&](SteadyTime) {
+    counted_ = true;
+    if (nodes) book_.counted(*std::move(nodes));
+  });
 }
 
 void SlurmEngine::tell() {

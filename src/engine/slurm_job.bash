@@ -120,14 +120,11 @@ ty_get_program() {
   if [ -n "$ty_program" ] && [ -x "$ty_program" ] && ty_fits "$ty_program"; then return 0; fi
   # Kept by its hash in a folder that is ours alone: what is there was checked when it came.
   for keep in ${ty_keep:-/var/tmp/trainyard-$UID /tmp/trainyard-$UID} "$ty_folder"; do
-    mkdir -p -m 700 "$keep" 2>/dev/null
+    [ -d "$keep" ] || mkdir -p -m 700 "$keep" 2>/dev/null
     [ -d "$keep" ] && [ -O "$keep" ] && [ ! -L "$keep" ] && [ -w "$keep" ] || continue
     ty_program=$keep/node-${ty_sha256:-any}
     [ -z "$ty_sha256" ] && [ "$keep" != "$ty_folder" ] && continue
-    if [ -O "$ty_program" ] && [ -x "$ty_program" ]; then
-      touch -c "$ty_program"
-      return 0
-    fi
+    if [ -O "$ty_program" ] && [ -x "$ty_program" ]; then return 0; fi
     ty_download || return
     [ -x "$ty_program" ] && return 0  # Not so where nothing may be executed.
     rm -f "$ty_program"
@@ -144,7 +141,7 @@ ty_download() {
     rm -f "$got"
     return $ty_exit_bad_program
   fi
-  # Whoever kept an older one does not need it any more.
+  # Those of older servers; whoever still has such a job fetches it again.
   find "${ty_program%/*}" -maxdepth 1 -name 'node-*' -mtime +30 -delete 2>/dev/null
   chmod 700 "$got" && mv -f "$got" "$ty_program"
 }
@@ -167,10 +164,11 @@ ty_get_assignment() {
 # Path, file. Tries for as long as we have patience; a server may be away for a while.
 ty_fetch() {
   local from=$SECONDS pause=0.2 way
+  [ -n "${ty_ways-}" ] || ty_find_ways
   while :; do
     [ -z "$ty_told" ] || return $ty_exit_stopped
     ty_status='' ty_why=''
-    for way in $(ty_ways); do
+    for way in $ty_ways; do
       "ty_by_$way" "$ty_server$1" "$2"
       [ -z "$ty_status" ] || break
     done
@@ -181,13 +179,13 @@ ty_fetch() {
         ty_say "the server at $ty_server answered $ty_status for $1"
         return $ty_exit_refused ;;
     esac
-    [ -n "${way-}" ] || {
+    [ -n "$ty_ways" ] || {
       ty_say "cannot reach $ty_server: none of curl, wget, python3 is here"
       return $ty_exit_no_tool
     }
     if [ $((SECONDS - from)) -ge "$ty_patience" ]; then
       ty_say "cannot reach the server at $ty_server$1: ${ty_status:-}${ty_why:-no answer}" \
-             "(tried for $ty_patience s by" $(ty_ways)")"
+             "(tried for $ty_patience s by" $ty_ways")"
       return $ty_exit_unreachable
     fi
     sleep $pause & wait $!
@@ -196,11 +194,12 @@ ty_fetch() {
 }
 
 # Bash itself is the quickest, and is always there, yet speaks no TLS.
-ty_ways() {
-  case $ty_server in http://*) echo bash ;; esac
+ty_find_ways() {
   local way
+  ty_ways=
+  case $ty_server in http://*) ty_ways=bash ;; esac
   for way in curl wget python3; do
-    if command -v $way >/dev/null; then echo $way; fi
+    if command -v $way >/dev/null; then ty_ways="$ty_ways $way"; fi
   done
 }
 

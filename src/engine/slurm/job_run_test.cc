@@ -137,7 +137,7 @@ TEST_CASE("a node gets program and assignment by whatever it has, and leaves not
     ProgramOptions options = node.options(plan);
     if (way != std::string("bash")) {  // As where bash was built without sockets.
       std::string script = node.read("script");
-      script.replace(script.find("echo bash ;;"), 9, "true     ");
+      script.replace(script.find("ty_ways=bash ;;"), 12, "true        ");
       REQUIRE(write_file(node.dir.path() / "script", script));
     }
     const ProgramEnd end = run_program(options).value();

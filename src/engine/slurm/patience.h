@@ -8,8 +8,8 @@ namespace trainyard::engine::slurm {
 struct Patience {
   seconds look{1};        // Between two looks at the queue while something is under way.
   seconds look_idle{60};  // And when nothing is.
-  seconds look_max{15};   // While Slurm does not answer, or is slow to.
-  seconds retry_max{15};  // Between two tries at a submission.
+  seconds look_max{5};    // While Slurm does not answer, or is slow to.
+  seconds retry_max{5};   // Between two tries at a submission.
   seconds full{20};       // Before another, when Slurm has too many jobs.
   seconds missing{5};     // Of a job that Slurm does not show.
   seconds ended{3};       // For the last report of a job that has ended.

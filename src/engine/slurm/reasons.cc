@@ -60,6 +60,7 @@ constexpr Row kRows[] = {
     {"BadConstraints", "asks for what no node of the cluster has", kNever},
     {"NodeDown", "waits for a node that is down{shares}"},
     {"Nodes_required_*", "waits for {nodes}; some are down, drained or kept for others{shares}"},
+    {"Nodes required *", "waits for {nodes}; some are down, drained or kept for others{shares}"},
     {"ReqNodeNotAvail*", "waits for nodes that are not to be had ({reason}){shares}"},
     {"Prolog", "its nodes are being made ready"},
     {"JobArrayTaskLimit", "waits for others of its array"},

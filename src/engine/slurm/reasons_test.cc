@@ -48,6 +48,9 @@ TEST_CASE("what a job waits for is said in words and numbers") {
   CHECK(say("Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_"
             "partitions") ==
         "waits for 4 nodes; some are down, drained or kept for others: 1 idle of 6, 5 in use");
+  CHECK(say("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
+            "partitions") ==
+        "waits for 4 nodes; some are down, drained or kept for others: 1 idle of 6, 5 in use");
   for (const char* code : {"Dependency", "BeginTime", "JobHeldUser", "Licenses", "BadConstraints",
                            "InvalidAccount", "None", "Reservation", "QOSGrpCpuLimit"}) {
     CAPTURE(code);
