@@ -43,7 +43,8 @@ constexpr const char* kDistributed[] = {"OMPI_COMM_WORLD_RANK",
 }  // namespace
 
 TEST_CASE("a plain script sees who it is, what was declared and where the submitter was") {
-  const auto variables = rank_environment(assignment(), {}, {"/work", "/spool/records-0", "/sdk"});
+  const auto variables =
+      rank_environment(assignment(), {}, {"/job/work", "/spool/records-0", "/sdk"});
   const std::map<std::string, std::string> expected = {
       {"PATH", "/bin"},
       {"HOME", "/home/me"},
@@ -52,7 +53,7 @@ TEST_CASE("a plain script sees who it is, what was declared and where the submit
       {"TRAINYARD_RUN_ID", "brisk-otter-x7k2m9qd"},
       {"TRAINYARD_ATTEMPT", "2"},
       {"TRAINYARD_RESTORED", "0"},
-      {"TRAINYARD_WORK", "/work"},
+      {"TRAINYARD_WORK", "/job/work"},
       {"TRAINYARD_RECORDS", "/spool/records-0"},
       {"PYTHONPATH", "/sdk"},
       {"TRAINYARD_SERVER", "http://127.0.0.1:8470"},
@@ -173,10 +174,10 @@ TEST_CASE("parameters, named outputs and secrets are variables") {
   a.spec.parameters = {{"learning-rate", "0.1"}};
   a.spec.outputs = {{"model", "outputs/model/"}, {"score.txt", "outputs/score.txt"}};
   const auto variables =
-      rank_environment(a, {}, {.work = "/work"}, {{"API_KEY", "s3cret"}, {"COLOR", "red"}});
+      rank_environment(a, {}, {.work = "/job/work"}, {{"API_KEY", "s3cret"}, {"COLOR", "red"}});
   CHECK(variables.at("AZUREML_PARAMETER_learning_rate") == "0.1");
-  CHECK(variables.at("AZURE_ML_OUTPUT_model") == "/work/outputs/model");
-  CHECK(variables.at("AZURE_ML_OUTPUT_score_txt") == "/work/outputs/score.txt");
+  CHECK(variables.at("AZURE_ML_OUTPUT_model") == "/job/work/outputs/model");
+  CHECK(variables.at("AZURE_ML_OUTPUT_score_txt") == "/job/work/outputs/score.txt");
   CHECK(variables.at("API_KEY") == "s3cret");
   CHECK(variables.at("COLOR") == "red");
 }

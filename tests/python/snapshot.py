@@ -29,7 +29,7 @@ def cases(name):
 
 
 class IgnoreRules(unittest.TestCase):
-    @unittest.skipUnless(shutil.which("git"), "no git here")
+    @unittest.skipUnless(shutil.which("git"), "skipped: git is not installed")
     def test_every_pattern_means_what_git_says(self):
         patterns, paths = cases("kPatterns"), [p for p in cases("kPaths") if p != b"." and p[:1] != b":"]
         self.assertGreater(len(patterns), 100)
