@@ -275,6 +275,8 @@ TEST_CASE("a deleted workspace takes its runs' logs along") {
   REQUIRE(yard.logs->append({run, 1}, 0, 0, {&piece, 1}).has_value());
   CHECK(send(client, del, "/api/v1/workspaces/lab").status == 409);
   yard.finish(run);
+  // One that was put aside has logs too.
+  REQUIRE(send(client, patch, "/api/v1/runs/calm-finch-2", R"({"archived":true})").status == 200);
   CHECK(send(client, del, "/api/v1/workspaces/lab").status == 204);
   CHECK_FALSE(fs::exists(yard.home.run(run)));
   CHECK(fetch(client, "/api/v1/runs/calm-finch-2").status == 404);

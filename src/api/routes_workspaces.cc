@@ -1,4 +1,6 @@
 #include "api/route.h"
+#include "api/targets.h"
+#include "store/computes.h"
 
 namespace trainyard::api {
 namespace {
@@ -34,7 +36,11 @@ Result<http::Response> show_workspace(const Call& call) {
 
 Result<std::vector<RunId>> runs_of(const Call& call, std::string_view workspace) {
   std::vector<RunId> ids;
-  store::RunFilter filter{.workspace = std::string(workspace), .limit = kLimitMax};
+  // All of them: children and what was archived have logs too.
+  store::RunFilter filter{.workspace = std::string(workspace),
+                          .children = true,
+                          .archived = store::RunFilter::Archived::any,
+                          .limit = kLimitMax};
   for (;;) {
     TRY_SET(const std::vector<Run> runs, call.house.store.runs(filter));
     for (const Run& run : runs) ids.push_back(run.id);
@@ -43,12 +49,26 @@ Result<std::vector<RunId>> runs_of(const Call& call, std::string_view workspace)
   }
 }
 
+Result<std::vector<Compute>> computes_of(const Call& call, std::string_view workspace) {
+  std::vector<Compute> computes;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(computes, store::list_computes(db, workspace));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  return computes;
+}
+
 Result<http::Response> delete_workspace(const Call& call) {
   const std::string_view name = call.request.param("name");
   TRY(call.house.store.workspace(name));
   // Their names are gone with the rows; so they are read before.
   TRY_SET(const std::vector<RunId> runs, runs_of(call, name));
+  TRY_SET(const std::vector<Compute> computes, computes_of(call, name));
   TRY(call.house.store.delete_workspace(name));
+  if (call.house.targets != nullptr) {
+    for (const Compute& compute : computes) call.house.targets->close(compute);
+  }
   for (const RunId& run : runs) {
     if (Status removed = call.house.logs.remove(run); !removed) {
       call.house.log.warn("logs not removed",
