@@ -37,6 +37,8 @@ Result<const seal::Box*> House::box() {
   return box_.with([&](auto& box) -> Result<const seal::Box*> {
     if (!box) {
       TRY_SET(seal::Box opened, seal::Box::open(home.secrets_key()));
+      // From here on values pass through our buffers and JSON.
+      seal::hide_from_core_dumps();
       box.emplace(std::move(opened));
     }
     return &*box;

@@ -45,6 +45,7 @@ class Taker {
   const store::RunHead& head_;
   const WallTime now_;
   std::map<std::string, About> about_;  // By id.
+  std::map<int64_t, size_t> children_;  // Of a run's number: those that are open.
 };
 
 // Only the run itself and its children, that are not over.
@@ -123,8 +124,13 @@ Status Taker::add_child(const wire::Record& record) {
   if (known) return {};  // An attempt before told of it.
   TRY_SET(const About* above, find(record.parent));
   const store::RunHead& parent_head = above->head;
-  TRY_SET(const auto siblings, store::open_children(transaction_.db(), parent_head.number));
-  if (siblings.size() >= kChildrenMax) return fail(ErrorKind::invalid, "too many children");
+  // Counted once a batch: a script may make thousands at once.
+  const auto [known_count, first] = children_.emplace(parent_head.number, 0);
+  if (first) {
+    TRY_SET(const auto siblings, store::open_children(transaction_.db(), parent_head.number));
+    known_count->second = siblings.size();
+  }
+  if (known_count->second++ >= kChildrenMax) return fail(ErrorKind::invalid, "too many children");
   TRY_SET(const Run parent, store::load_run(transaction_.db(), head_.id, store::Detail::brief));
   Submission submission{.id = RunId{record.run}, .spec = {}, .user = parent.user};
   submission.spec.workspace = parent.spec.workspace;

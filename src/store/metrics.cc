@@ -89,7 +89,8 @@ Status add_metrics(db::Db& db, std::span<Run> runs) {
   }
   numbers += "]";
   TRY_SET(db::Statement metrics,
-          db.query("SELECT run, name, kind, points, last_at, last_step, last_value, last_text "
+          db.query("SELECT run, name, kind, points, last_at, last_step, last_value, "
+                   "CASE WHEN length(last_text) <= 65536 THEN last_text END "
                    "FROM metrics WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, id",
                    {numbers}));
   while (true) {

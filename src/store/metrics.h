@@ -34,7 +34,9 @@ class PointBatch {
   std::map<std::string, size_t, std::less<>> by_name_;
 };
 
-// Fills in `metrics` and the parameters told by scripts, of all of them in two questions.
+// Fills in `metrics` and the parameters told by scripts, of all of them in two questions. A latest
+// value of more than 64 kB is left out, lest a list of runs carry a thousand tables; load_series()
+// has it.
 Status add_metrics(db::Db& db, std::span<Run> runs);
 
 struct SeriesPage {
