@@ -15,14 +15,18 @@ Result<Orders> AttemptApi::report(std::span<const Report> reports) {
   json["reports"] = wire::Json::array();
   for (const Report& report : reports) json["reports"].push_back(wire::encode(report));
   std::string body = wire::dump(json);
-  TRY_SET(const std::string answer, send(http::Method::post, wire::attempt_url(id_, "/reports"),
-                                         body, "application/json", kTimeout));
+  const std::string url = wire::attempt_url(id_, "/reports?node=" + std::to_string(node_));
+  TRY_SET(const std::string answer,
+          send(http::Method::post, url, body, "application/json", kTimeout));
   TRY_SET(json, wire::parse(answer));
   return wire::decode_orders(json);
 }
 
-Result<Orders> AttemptApi::orders(bool cancel_known, seconds wait) {
-  const std::string query = "/orders?cancel=" + std::string(cancel_known ? "1" : "0") +
+Result<Orders> AttemptApi::orders(const Orders& known, seconds wait) {
+  const auto flag = [](bool set) { return std::string(set ? "1" : "0"); };
+  const std::string query = "/orders?node=" + std::to_string(node_) +
+                            "&cancel=" + flag(known.cancel) + "&go=" + flag(known.go) +
+                            "&stop=" + flag(!known.stop.empty()) +
                             "&wait=" + std::to_string(wait.count());
   std::string none;
   TRY_SET(const std::string answer,

@@ -18,12 +18,14 @@ namespace trainyard::client {
 // exists or the run is over. Not thread-safe, as its connection.
 class AttemptApi {
  public:
-  AttemptApi(http::Client& client, AttemptId id) : client_(client), id_(std::move(id)) {}
+  // For the supervisor of the attempt's node number `node`.
+  AttemptApi(http::Client& client, AttemptId id, int node = 0)
+      : client_(client), id_(std::move(id)), node_(node) {}
 
   // No report is a heartbeat.
   Result<Orders> report(std::span<const Report> reports);
-  // Waits up to `wait` for orders other than `cancel_known`.
-  Result<Orders> orders(bool cancel_known, seconds wait);
+  // Waits up to `wait` for orders that say more than `known`: cancel, go or stop.
+  Result<Orders> orders(const Orders& known, seconds wait);
   // Frames that begin at byte `from` of the rank's console. Returns how many bytes the server has:
   // go on from there. `frames` is empty afterwards and keeps its memory.
   Result<uint64_t> console(int rank, uint64_t from, std::string& frames);
@@ -43,6 +45,7 @@ class AttemptApi {
 
   http::Client& client_;
   AttemptId id_;
+  int node_;
 };
 
 }  // namespace trainyard::client

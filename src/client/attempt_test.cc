@@ -36,7 +36,7 @@ struct Bench {
 TEST_CASE("each call of a supervisor goes where the API has it") {
   Bench bench;
   http::Client client = bench.http.client();
-  AttemptApi attempt(client, {RunId{"run"}, 2});
+  AttemptApi attempt(client, {RunId{"run"}, 2}, 5);
   bench.answer = R"({"seqAcknowledged": 7, "cancel": true})";
 
   Report report;
@@ -45,7 +45,7 @@ TEST_CASE("each call of a supervisor goes where the API has it") {
   const Result<Orders> orders = attempt.report(std::vector{report});
   REQUIRE(orders);
   CHECK(*orders == Orders{7, true});
-  CHECK(bench.target == "/api/v1/runs/run/attempts/2/reports");
+  CHECK(bench.target == "/api/v1/runs/run/attempts/2/reports node=5");
   const wire::Json sent = wire::parse(bench.body).value();
   REQUIRE(sent["reports"].size() == 1);
   CHECK(wire::decode_report(sent["reports"][0]).value() == report);
@@ -53,8 +53,8 @@ TEST_CASE("each call of a supervisor goes where the API has it") {
   REQUIRE(attempt.report({}));
   CHECK(wire::parse(bench.body).value()["reports"].empty());
 
-  REQUIRE(attempt.orders(false, seconds(0)));
-  CHECK(bench.target == "/api/v1/runs/run/attempts/2/orders cancel=0 wait=0");
+  REQUIRE(attempt.orders({.go = true}, seconds(0)));
+  CHECK(bench.target == "/api/v1/runs/run/attempts/2/orders cancel=0 go=1 node=5 stop=0 wait=0");
 
   bench.answer = R"({"size": 42})";
   std::string bytes = "frames";

@@ -91,6 +91,7 @@ Status take_gpus(Taking& taking, const Report& report) {
 Status take_one(Taking& taking, const Report& report) {
   switch (report.kind) {
     case ReportKind::preparing:
+    case ReportKind::ready:
     case ReportKind::starting:
     case ReportKind::running:
     case ReportKind::finalizing:
@@ -99,6 +100,8 @@ Status take_one(Taking& taking, const Report& report) {
       take_usage(taking.row.attempt, report.cpu_seconds, report.memory_peak_bytes);
       taking.row.attempt.memory_bytes = report.memory_bytes;
       return take_gpus(taking, report);
+    case ReportKind::rank_failed:
+      return {};
     case ReportKind::ended:
       return take_end(taking, report);
   }
@@ -147,7 +150,7 @@ Result<Orders> AllRuns::report(const AttemptId& attempt, std::span<const Report>
     Taking taking{transaction, head, row, parts_.clock.wall()};
     TRY(take_new(taking, reports));
     applied = std::move(taking.applied);
-    answer = {row.report_seq, head.life.cancel_asked};
+    answer = {.seq_acknowledged = row.report_seq, .cancel = head.life.cancel_asked};
     return {};
   };
   TRY(parts_.store.write(ends ? Durable::yes : Durable::no, change));
@@ -182,7 +185,7 @@ Result<Orders> AllRuns::orders(const AttemptId& attempt) {
     TRY_SET(const store::RunHead head, store::run_head(db, attempt.run));
     TRY(check_live(head, attempt));
     TRY_SET(const store::AttemptRow row, store::attempt_row(db, head.number, attempt.number));
-    answer = {row.report_seq, head.life.cancel_asked};
+    answer = {.seq_acknowledged = row.report_seq, .cancel = head.life.cancel_asked};
     return {};
   };
   TRY(parts_.store.read(look));

@@ -8,7 +8,7 @@ namespace {
 template <class E>
 using Name = std::pair<E, std::string_view>;
 
-constexpr std::array<Name<EndCause>, 8> kCauses = {{
+constexpr std::array<Name<EndCause>, 9> kCauses = {{
     {EndCause::exited, "exited"},
     {EndCause::canceled, "canceled"},
     {EndCause::time_limit, "time_limit"},
@@ -17,14 +17,17 @@ constexpr std::array<Name<EndCause>, 8> kCauses = {{
     {EndCause::lost, "lost"},
     {EndCause::evicted, "evicted"},
     {EndCause::refused, "refused"},
+    {EndCause::peer_failed, "peer_failed"},
 }};
 
-constexpr std::array<Name<ReportKind>, 6> kKinds = {{
+constexpr std::array<Name<ReportKind>, 8> kKinds = {{
     {ReportKind::preparing, "preparing"},
+    {ReportKind::ready, "ready"},
     {ReportKind::starting, "starting"},
     {ReportKind::running, "running"},
     {ReportKind::finalizing, "finalizing"},
     {ReportKind::sample, "sample"},
+    {ReportKind::rank_failed, "rank_failed"},
     {ReportKind::ended, "ended"},
 }};
 

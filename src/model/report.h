@@ -25,7 +25,7 @@ struct RankExit {
   bool operator==(const RankExit&) const = default;
 };
 
-// Why an attempt is over.
+// Why an attempt is over, or its part on one node.
 enum class EndCause {
   exited,      // Every rank ended by itself; `exit_code` is that of the first rank to fail, else 0.
   canceled,    // We stopped it because somebody asked.
@@ -35,6 +35,7 @@ enum class EndCause {
   lost,            // Its supervisor or node went away.
   evicted,         // Its node was taken away: the run goes on with the next attempt.
   refused,         // The target will not have it, ever.
+  peer_failed,     // Of one node: it was stopped because another one's rank failed.
 };
 std::string_view to_string(EndCause cause);
 Result<EndCause> end_cause_from(std::string_view name);
@@ -68,15 +69,17 @@ struct AttemptEnd {
   bool operator==(const AttemptEnd&) const = default;
 };
 
-// What a supervisor tells, in order. Each carries the attempt's sequence number (from 1), so a
-// report sent twice counts once.
+// What the supervisor of a node tells, in order. Each carries its node's sequence number (from 1),
+// so a report sent twice counts once.
 enum class ReportKind {
-  preparing,   // The supervisor is there and stages code.
-  starting,    // Code is staged; ranks are being launched.
-  running,     // All ranks run; `node` and `pids` are set.
-  finalizing,  // No rank is left; outputs and logs are being captured.
-  sample,      // CPU and memory so far.
-  ended,       // `end` is set; the last report of an attempt.
+  preparing,    // The supervisor is there and stages code.
+  ready,        // Of several nodes: code is staged, `host` is set; it waits for Orders::go.
+  starting,     // Ranks are being launched.
+  running,      // All ranks run; `node` is set.
+  finalizing,   // No rank is left; outputs and logs are being captured.
+  sample,       // CPU and memory so far.
+  rank_failed,  // Of several nodes: `exit` is set, the first to fail there; told at once.
+  ended,        // `end` is set; the last report of a node.
 };
 std::string_view to_string(ReportKind kind);
 Result<ReportKind> report_kind_from(std::string_view name);
@@ -98,6 +101,21 @@ struct GpuSample {
   bool operator==(const GpuSample&) const = default;
 };
 
+// One of an attempt's nodes, as the others reach it.
+struct Host {
+  std::string name;
+  std::string address;  // Of the interface by which it reaches the server.
+  int port = 0;         // Nobody listens there; the ports behind it are free too, one per rank.
+
+  template <class Self, class F>
+  static void fields(Self& self, F&& f) {
+    f("name", self.name);
+    f("address", self.address);
+    f("port", self.port);
+  }
+  bool operator==(const Host&) const = default;
+};
+
 struct Report {
   int64_t seq = 0;
   int64_t age_us =
@@ -109,6 +127,8 @@ struct Report {
   int64_t memory_bytes = 0;
   int64_t memory_peak_bytes = 0;
   std::vector<GpuSample> gpus;  // sample: of the attempt's own.
+  Host host;                    // ready.
+  RankExit exit;                // rank_failed.
   AttemptEnd end;               // ended.
 
   template <class Self, class F>
@@ -122,6 +142,8 @@ struct Report {
     f("memoryBytes", self.memory_bytes);
     f("memoryPeakBytes", self.memory_peak_bytes);
     f("gpus", self.gpus);
+    f("host", self.host);
+    f("exit", self.exit);
     f("end", self.end);
   }
   bool operator==(const Report&) const = default;
@@ -131,11 +153,18 @@ struct Report {
 struct Orders {
   int64_t seq_acknowledged = 0;  // Reports up to here are kept; they need not be sent again.
   bool cancel = false;           // Somebody asked: SIGTERM, grace, SIGKILL.
+  // ---- of several nodes ----
+  bool go = false;          // Every node is ready: `hosts` has them all, in their order.
+  std::vector<Host> hosts;  // The first one's port is the master's.
+  std::string stop;         // Another node's rank failed, in words: stop as for `cancel`.
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     f("seqAcknowledged", self.seq_acknowledged);
     f("cancel", self.cancel);
+    f("go", self.go);
+    f("hosts", self.hosts);
+    f("stop", self.stop);
   }
   bool operator==(const Orders&) const = default;
 };

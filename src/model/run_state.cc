@@ -128,7 +128,9 @@ Result<Step> on(const RunLife& life, const Reported& event) {
     case ReportKind::finalizing:
       reach(RunStatus::finalizing);
       break;
+    case ReportKind::ready:
     case ReportKind::sample:
+    case ReportKind::rank_failed:
       break;
     case ReportKind::ended:
       return fail(ErrorKind::invalid, "an end is reported with what it came to");
@@ -164,6 +166,8 @@ Result<Step> on(const RunLife& life, const Ended& event) {
       return lost(life, end.ranks_started, end.error);
     case EndCause::evicted:
       return evicted(life, end.error);
+    case EndCause::peer_failed:
+      return fail(ErrorKind::invalid, "a run ends by what stopped its nodes");
     case EndCause::refused:
       return over(life.cancel_asked ? RunStatus::canceled : RunStatus::failed, 1, end.error);
   }

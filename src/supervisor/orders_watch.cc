@@ -29,7 +29,7 @@ OrdersWatch::~OrdersWatch() {
 
 void OrdersWatch::run(std::stop_token stop) {
   while (!stop.stop_requested()) {
-    const Result<Orders> orders = server_.orders(false, kWait);
+    const Result<Orders> orders = server_.orders(Orders{}, kWait);
     if (orders && orders->cancel) {
       uplink_.cancel_seen();
       break;

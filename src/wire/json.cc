@@ -223,6 +223,8 @@ Json encode(const Report& report) {
   Json json = to_json(report);
   if (report.kind != ReportKind::ended) json.erase("end");
   if (report.gpus.empty()) json.erase("gpus");
+  if (report.kind != ReportKind::ready) json.erase("host");
+  if (report.kind != ReportKind::rank_failed) json.erase("exit");
   return json;
 }
 Json encode(const AttemptEnd& end) { return to_json(end); }
