@@ -22,6 +22,32 @@ struct Capacity {
   int window = 0;
 };
 
+// One node of a target, as people see it.
+struct NodeState {
+  enum class Is {
+    off,
+    starting,  // Being brought up, or awaited.
+    idle,
+    running,   // In use, by our runs or by jobs of others.
+    leaving,   // Being taken down.
+    unusable,  // It takes no jobs, or did not come: `reason` says why.
+  };
+  std::string name;
+  Is is = Is::off;
+  std::vector<RunId> runs;  // Ours that are on it.
+  std::string reason;       // In words; empty: there is nothing to say.
+  int cpus = 0;
+  int64_t memory_bytes = 0;
+  int gpus = 0;
+};
+
+// All nodes of a target.
+struct NodesSeen {
+  std::vector<NodeState> nodes;
+  int wanted = 0;       // So many are to be up.
+  std::string trouble;  // What keeps nodes from being brought up or down; empty: nothing.
+};
+
 enum class Placement {
   unknown,  // Never placed here, or forgotten.
   live,     // Its supervisor is there, or on its way.
@@ -49,6 +75,12 @@ class Engine {
   // What a placed attempt waits for before its supervisors appear, in words and numbers; empty:
   // nothing is known. Quick: what was seen last.
   virtual std::string waits_for(const AttemptId&) { return {}; }
+
+  // Its nodes; none where they are not known. Quick: what was seen last.
+  virtual NodesSeen nodes() { return {}; }
+
+  // A paused target gets nothing new: nodes that come and go by need only go.
+  virtual void pause(bool) {}
 
   // Kills the supervisor and all it started, at once. For what no longer answers.
   virtual Status kill(const AttemptId& attempt) = 0;
