@@ -4,13 +4,17 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "base/version.h"
+#include "http/relay.h"
 #include "supervisor/supervise.h"
 
 namespace {
@@ -20,6 +24,7 @@ constexpr int kExitBug = 70;
 
 constexpr const char* kUsage =
     "usage: trainyard-node supervise --folder DIR [--node NUMBER]\n"
+    "       trainyard-node relay PORT [HOST]...\n"
     "       trainyard-node --version\n";
 
 // A scheduler may start us with some of its three files closed.
@@ -28,6 +33,25 @@ void open_standard_files() {
     if (fcntl(fd, F_GETFD) >= 0) continue;
     if (open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) < 0) _exit(kExitBug);
   }
+}
+
+// On a login node, at the far end of a server's ssh (engine/slurm/tunnel.h).
+int relay(const std::vector<std::string_view>& words) {
+  const trainyard::Result<int64_t> port = trainyard::parse_int(words[1], "port");
+  if (!port || *port < 0 || *port > UINT16_MAX) {
+    std::fputs(kUsage, stderr);
+    return kExitUsage;
+  }
+  trainyard::http::RelayOptions options{.port = static_cast<uint16_t>(*port)};
+  options.toward.assign(words.begin() + 2, words.end());
+  // "client port server port", as sshd has it: where it was reached, others may reach it too.
+  const char* connection = std::getenv("SSH_CONNECTION");
+  const auto ends = trainyard::split(connection != nullptr ? connection : "", ' ');
+  if (ends.size() >= 3) options.or_on = ends[2];
+  const trainyard::Status done = trainyard::http::relay(options, STDOUT_FILENO);
+  if (done) return 0;
+  std::fprintf(stderr, "%s\n", done.error().message.c_str());
+  return 1;
 }
 
 int run(const std::vector<std::string_view>& words) {
@@ -41,6 +65,7 @@ int run(const std::vector<std::string_view>& words) {
   if ((words.size() == 3 || numbered) && words[0] == "supervise" && words[1] == "--folder") {
     return trainyard::supervisor::supervise(words[2]);
   }
+  if (words.size() >= 2 && words[0] == "relay") return relay(words);
   std::fputs(kUsage, stderr);
   return kExitUsage;
 }
