@@ -154,13 +154,16 @@ bool retries(const RetryPolicy& policy, std::string_view cause) {
 }
 
 std::string queue_of(const RunSpec& spec) {
-  if (spec.target == kLocalQueue) return spec.target;
+  if (spec.target == kServerTarget) return std::string(kLocalQueue);
+  // No workspace's name begins with '@'.
+  if (spec.target == kLocalQueue) return spec.host.empty() ? spec.target : "@" + spec.host;
   return spec.workspace + "/" + spec.target;
 }
 
 Status check_spec(const RunSpec& spec) {
   TRY(check_name(spec.workspace, "workspace"));
   TRY(check_name(spec.target, "target"));
+  if (!spec.host.empty()) TRY(check_name(spec.host, "host"));
   if (spec.experiment.empty()) {
     return refuse("the experiment has no name", "Give one with -e NAME.");
   }

@@ -63,6 +63,9 @@ struct RunSpec {
   std::string display_name;  // Empty: the run's id.
   std::string description;
   std::string target = "local";
+  // Of `local` under a server elsewhere: the key of the machine where it was typed
+  // (model/machine.h).
+  std::string host;
   std::vector<std::string> command;
   CommandForm form = CommandForm::exec;
   // The command before its ${{…}} were filled in; empty: it had none. For `run rerun --set`.
@@ -95,6 +98,7 @@ struct RunSpec {
     f("displayName", self.display_name);
     f("description", self.description);
     f("target", self.target);
+    f("host", self.host);
     f("command", self.command);
     f("commandForm", self.form);
     f("commandTemplate", self.command_template);
@@ -121,9 +125,10 @@ struct RunSpec {
   bool operator==(const RunSpec&) const = default;
 };
 
-// Whose turn it is, is decided among the runs of one queue: those of this machine, or of a compute
-// of a workspace.
+// Whose turn it is, is decided among the runs of one queue: those of the server's machine, of the
+// machine where they were typed, or of a compute or machine of a workspace.
 inline constexpr std::string_view kLocalQueue = "local";
+inline constexpr std::string_view kServerTarget = "server";  // The server's machine, by its name.
 std::string queue_of(const RunSpec& spec);
 
 // The rules that need no look at the server: names, numbers in range, a command.

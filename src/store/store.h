@@ -36,7 +36,9 @@ struct RunFilter {
 struct Identity {
   std::string user;
   Role role = Role::reader;
-  std::optional<AttemptId> attempt;  // Set for an attempt's token.
+  std::optional<AttemptId> attempt;   // Set for an attempt's token.
+  std::optional<int64_t> node_token;  // Set for a one-time token of a machine that is to join.
+  std::optional<int64_t> machine;     // Set for the credential of one that has.
 };
 
 struct StoreOptions {
