@@ -35,7 +35,7 @@ struct Phase {
 
 struct Attempt {
   int number = 0;
-  std::string node;
+  std::string node;  // Names by commas, where there are several.
   WallTime placed{};
   std::optional<WallTime> started;  // When its ranks ran.
   std::optional<WallTime> ended;
@@ -101,9 +101,6 @@ struct Run {
 
 // The phases that `events` make, up to `now` for a run that is not over.
 std::vector<Phase> timeline(const Run& run, WallTime now);
-
-// The rank count of its console.
-inline int rank_count(const RunSpec& spec) { return spec.nodes * spec.processes_per_node; }
 
 // ---- who ----
 

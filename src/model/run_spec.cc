@@ -54,6 +54,12 @@ Status check_numbers(const RunSpec& spec) {
   if (!within(spec.processes_per_node, 1, kProcessesMax)) {
     return refuse("processes per node must be 1 to " + std::to_string(kProcessesMax));
   }
+  if (!within(spec.parameter_servers, 0, kProcessesMax)) {
+    return refuse("parameter servers must be 0 to " + std::to_string(kProcessesMax));
+  }
+  if (spec.parameter_servers > 0 && spec.distribution != "tensorflow") {
+    return refuse("only TensorFlow has parameter servers", "Give --distribution tensorflow.");
+  }
   if (!within(spec.resources.cpus, 1, 1'000'000)) return refuse("cpus must be at least 1");
   if (spec.resources.memory_bytes < 0) return refuse("memory must not be negative");
   if (!within(spec.resources.gpus, 0, 1'000'000)) return refuse("gpus must not be negative");
@@ -158,6 +164,21 @@ std::string queue_of(const RunSpec& spec) {
   // No workspace's name begins with '@'.
   if (spec.target == kLocalQueue) return spec.host.empty() ? spec.target : "@" + spec.host;
   return spec.workspace + "/" + spec.target;
+}
+
+int rank_count(const RunSpec& spec) {
+  return spec.nodes * spec.processes_per_node + spec.parameter_servers;
+}
+
+int ranks_on(const RunSpec& spec, int node) {
+  const int more = node < spec.parameter_servers % spec.nodes ? 1 : 0;
+  return spec.processes_per_node + spec.parameter_servers / spec.nodes + more;
+}
+
+int first_rank(const RunSpec& spec, int node) {
+  const int servers_before = node * (spec.parameter_servers / spec.nodes) +
+                             std::min(node, spec.parameter_servers % spec.nodes);
+  return node * spec.processes_per_node + servers_before;
 }
 
 Status check_spec(const RunSpec& spec) {

@@ -77,7 +77,8 @@ struct RunSpec {
   std::string snapshot;      // The SHA-256 of the code's tree; empty: no code.
   int nodes = 1;
   int processes_per_node = 1;
-  std::string distribution;  // "", "none", "pytorch"; more come later.
+  std::string distribution;   // "", "none", "pytorch", "tensorflow", "mpi".
+  int parameter_servers = 0;  // Of tensorflow: ranks beside the processes per node, its workers.
   Resources resources;
   Priority priority = Priority::normal;
   RetryPolicy retry;
@@ -109,6 +110,7 @@ struct RunSpec {
     f("nodes", self.nodes);
     f("processesPerNode", self.processes_per_node);
     f("distribution", self.distribution);
+    f("parameterServers", self.parameter_servers);
     f("resources", self.resources);
     f("priority", self.priority);
     f("retry", self.retry);
@@ -130,6 +132,12 @@ struct RunSpec {
 inline constexpr std::string_view kLocalQueue = "local";
 inline constexpr std::string_view kServerTarget = "server";  // The server's machine, by its name.
 std::string queue_of(const RunSpec& spec);
+
+// Ranks are numbered through, node after node. On a node come its processes, then its share of the
+// parameter servers, of which the i-th is on node i % nodes.
+int rank_count(const RunSpec& spec);
+int ranks_on(const RunSpec& spec, int node);
+int first_rank(const RunSpec& spec, int node);
 
 // The rules that need no look at the server: names, numbers in range, a command.
 Status check_spec(const RunSpec& spec);

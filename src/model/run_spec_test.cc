@@ -62,3 +62,33 @@ TEST_CASE("a secret does not take the place of a variable that a rank needs") {
   spec.secrets = {"API_KEY", "PATHS"};
   CHECK(check_spec(spec));
 }
+
+TEST_CASE("ranks are numbered through, node after node") {
+  const RunSpec spec{.nodes = 3, .processes_per_node = 2};
+  CHECK(rank_count(spec) == 6);
+  for (int node = 0; node < 3; ++node) {
+    CHECK(ranks_on(spec, node) == 2);
+    CHECK(first_rank(spec, node) == node * 2);
+  }
+}
+
+TEST_CASE("parameter servers are dealt to the nodes one after another, behind their workers") {
+  for (const int servers : {0, 1, 2, 3, 4, 7}) {
+    const RunSpec spec{.nodes = 3, .processes_per_node = 2, .parameter_servers = servers};
+    CHECK(rank_count(spec) == 6 + servers);
+    int next = 0;
+    for (int node = 0; node < 3; ++node) {
+      CHECK(first_rank(spec, node) == next);
+      CHECK(ranks_on(spec, node) >= 2 + servers / 3);
+      next += ranks_on(spec, node);
+    }
+    CHECK(next == rank_count(spec));
+  }
+}
+
+TEST_CASE("parameter servers are TensorFlow's alone") {
+  RunSpec spec{.experiment = "e", .command = {"true"}, .parameter_servers = 1};
+  CHECK_FALSE(check_spec(spec));
+  spec.parameter_servers = -1;
+  CHECK_FALSE(check_spec(spec));
+}
