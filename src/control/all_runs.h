@@ -68,7 +68,7 @@ class AllRuns final : public Control {
   Status check_gpus(const RunSpec& spec, const engine::Capacity& has) const;
 
   // ---- scheduler.cc; under tick_mutex_ ----
-  void place_waiting(const std::string& queue);
+  bool place_waiting(const std::string& queue);
   struct Claim {
     Run run;
     AttemptId attempt;

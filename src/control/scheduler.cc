@@ -7,7 +7,7 @@
 namespace trainyard::control {
 namespace {
 
-constexpr int kClaimsMax = 64;            // In one transaction: bounds how long others wait.
+constexpr size_t kClaimsMax = 64;         // In one transaction: bounds how long others wait.
 constexpr seconds kIdle{30};              // A round at least this often.
 constexpr seconds kPauseAfterFailure{1};  // Of engine or disk, before the queue is tried again.
 constexpr seconds kLate{5};               // A round later than this was not ours to be.
@@ -27,7 +27,8 @@ SteadyTime AllRuns::tick() {
     ledger_.with([&](Ledger& ledger) { ledger.forgive(now - next_tick_); });
   }
   bury_gone();
-  for (const std::string& queue : open_queues()) place_waiting(queue);
+  bool more = false;
+  for (const std::string& queue : open_queues()) more = place_waiting(queue) || more;
   look_after_leases();
   if (clears_apart_) {
     clearing_bell_.ring();
@@ -35,7 +36,7 @@ SteadyTime AllRuns::tick() {
     release_ended();
   }
 
-  next_tick_ = now + kIdle;
+  next_tick_ = more ? now : now + kIdle;
   const auto sooner = [&](SteadyTime when) { next_tick_ = std::min(next_tick_, when); };
   if (const auto look = ledger_.with([](Ledger& l) { return l.next_look(kLeaseTerm); })) {
     sooner(*look);
@@ -51,29 +52,34 @@ SteadyTime AllRuns::tick() {
 // By priority, then first come, first served: the first of the queue that does not fit holds the
 // others back, so that a large run is not passed by for ever. One that waits for GPUs only lets by
 // those that want none: they take nothing from it.
-void AllRuns::place_waiting(const std::string& queue) {
+//
+// A round takes so many of a queue and no more, however many fit: others wait for their turn too,
+// and for the word that a node is gone. True when there may be more.
+bool AllRuns::place_waiting(const std::string& queue) {
   SteadyTime& after = place_after_[queue];
-  while (parts_.clock.steady() >= after) {
-    if (ledger_.with([&](Ledger& ledger) { return ledger.account(queue).room() <= 0; })) return;
-    Result<std::vector<Claim>> claims = choose(queue);
-    if (claims && claims->empty()) return;
-    const Status committed = claims ? commit_claims(*claims) : std::unexpected(claims.error());
-    if (!committed) {
-      parts_.log.error("claim failed", {{"error", committed.error().message}});
-      after = parts_.clock.steady() + kPauseAfterFailure;
-      return;
-    }
-    for (const Claim& claim : *claims) {
-      if (claim.made) place(claim);
-    }
+  if (parts_.clock.steady() < after) return false;
+  if (ledger_.with([&](Ledger& ledger) { return ledger.account(queue).room() <= 0; })) return false;
+  Result<std::vector<Claim>> claims = choose(queue);
+  if (claims && claims->empty()) return false;
+  const Status committed = claims ? commit_claims(*claims) : std::unexpected(claims.error());
+  if (!committed) {
+    parts_.log.error("claim failed", {{"error", committed.error().message}});
+    after = parts_.clock.steady() + kPauseAfterFailure;
+    return false;
   }
+  bool more = claims->size() >= kClaimsMax;
+  for (const Claim& claim : *claims) {
+    if (claim.made) place(claim);
+    more = more || !claim.made;  // It was canceled meanwhile: its room is left.
+  }
+  return more && parts_.clock.steady() >= after;
 }
 
 Result<std::vector<AllRuns::Claim>> AllRuns::choose(const std::string& queue) {
   std::vector<Claim> claims;
   const auto look = [&](db::Db& db) -> Status {
     const int room = ledger_.with([&](Ledger& l) { return l.account(queue).room(); });
-    const int limit = std::min(room, kClaimsMax);
+    const int limit = std::min(room, static_cast<int>(kClaimsMax));
     TRY_SET(const auto front, store::queue_front(db, queue, limit));
     if (front.empty()) return {};
     if (const Status space = parts_.store.check_space(); !space) {

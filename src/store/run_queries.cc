@@ -188,9 +188,15 @@ Result<std::vector<Run>> list_runs(db::Db& db, const RunFilter& filter) {
   TRY_SET(const Where where, where_of(db, filter));
   if (where.nothing) return runs;
   const int64_t before = filter.before > 0 ? filter.before : std::numeric_limits<int64_t>::max();
-  const std::string sql = std::string(kSelectRun) + "WHERE r.number < ?" + where.sql +
-                          " AND (? = '' OR r.target = ?)" + tag_condition(filter) +
-                          " ORDER BY r.number DESC LIMIT ?";
+  // Their numbers first: where they must be sorted, that is all there is to carry.
+  const std::string joined = filter.tag.empty() ? std::string()
+                                                : " JOIN run_specs s ON s.run = r.number"
+                                                  " LEFT JOIN run_labels l ON l.run = r.number";
+  const std::string numbers = "SELECT r.number FROM runs r" + joined + " WHERE r.number < ?" +
+                              where.sql + " AND (? = '' OR r.target = ?)" + tag_condition(filter) +
+                              " ORDER BY r.number DESC LIMIT ?";
+  const std::string sql =
+      std::string(kSelectRun) + "WHERE r.number IN (" + numbers + ") ORDER BY r.number DESC";
   const int limit = std::clamp(filter.limit, 1, kRunsMax);
   TRY_SET(db::Statement rows, filter.tag.empty()
                                   ? db.query(sql, {before, filter.target, filter.target, limit})
