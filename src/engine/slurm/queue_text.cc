@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <tuple>
+#include <utility>
 
 #include "base/text.h"
 
@@ -75,6 +77,14 @@ int gpus_of(std::string_view gres) {
   return static_cast<int>(sum);
 }
 
+// "1/3/0/4": in use, free, of no use just now, all; or all alone.
+std::pair<int, int> cpus_of(std::string_view text) {
+  const std::vector<std::string> parts = split(text, '/');
+  const auto nth = [&](size_t n) { return static_cast<int>(number(parts[n]).value_or(0)); };
+  if (parts.size() == 4) return {nth(3), nth(1)};
+  return {nth(0), nth(0)};
+}
+
 bool holds(std::string_view text, std::string_view word) {
   return text.find(word) != std::string_view::npos;
 }
@@ -84,7 +94,7 @@ bool holds(std::string_view text, std::string_view word) {
 const char* const kQueueFormat =
     "JobID:|,State:|,Reason:|,NumNodes:|,StartTime:|,EndTime:|,TimeLimit:|,BatchHost:|,NodeList:|,"
     "exit_code:|,Partition:|,Name:|,Comment:";
-const char* const kNodesFormat = "%N|%P|%T|%c|%m|%G|%l|%E";
+const char* const kNodesFormat = "%N|%P|%T|%C|%m|%G|%l|%E";
 
 Phase phase_of(std::string_view state) {
   struct Row {
@@ -181,7 +191,7 @@ std::vector<Node> parse_nodes(std::string_view text) {
       state.remove_suffix(1);
     }
     node.state = state;
-    node.cpus = static_cast<int>(number((*field)[3]).value_or(0));
+    std::tie(node.cpus, node.cpus_free) = cpus_of((*field)[3]);
     node.memory_mb = number((*field)[4]).value_or(0);
     node.gpus = gpus_of((*field)[5]);
     node.limit = parse_limit((*field)[6]);

@@ -62,6 +62,7 @@ struct Node {
   bool answers = true;  // false: Slurm's '*'.
   bool powered_off = false;
   int cpus = 0;
+  int cpus_free = 0;
   int64_t memory_mb = 0;
   int gpus = 0;
   std::string reason;            // Why it is down or drained, in its admin's words; empty: none.

@@ -85,7 +85,7 @@ TEST_CASE("nodes are read with their state, its marks and its reason") {
       "n1|prod|mixed|4|4000|gpu:a100:4(S:0-1),gpu:2,shard:8|1-00:00:00|none\n"
       "n3|spot*|drained|4|4000|(null)|infinite|bad disk, see ticket 12 | and 13\n"
       "n4|spot*|down*|4|4000|(null)|infinite|Not responding\n"
-      "n5|spot*|idle~|64|515000|gpu:h200:8|30:00|none\n"
+      "n5|spot*|idle~|8/56/0/64|515000|gpu:h200:8|30:00|none\n"
       "nonsense\n");
   REQUIRE(nodes.size() == 5);
   CHECK(nodes[0].default_partition);
@@ -102,6 +102,9 @@ TEST_CASE("nodes are read with their state, its marks and its reason") {
   CHECK_FALSE(nodes[3].answers);
   CHECK(nodes[4].powered_off);
   CHECK(nodes[4].memory_mb == 515000);
+  CHECK(nodes[4].cpus == 64);
+  CHECK(nodes[4].cpus_free == 56);
+  CHECK(nodes[0].cpus_free == 4);
 }
 
 TEST_CASE("the number of a submitted job is found whatever a site's wrapper says before") {

@@ -185,6 +185,22 @@ bool is_never(std::string_view reason) {
   return row != nullptr && row->never;
 }
 
+bool is_for_nodes(std::string_view reason) {
+  // Slurm compares what is asked for with nodes it may not have seen yet: hence the last two.
+  constexpr std::string_view kBeginnings[] = {"None",
+                                              "Resources",
+                                              "Priority",
+                                              "NodeDown",
+                                              "Nodes_required_",
+                                              "Nodes required ",
+                                              "ReqNodeNotAvail",
+                                              "PartitionConfig",
+                                              "BadConstraints"};
+  return reason.empty() || std::ranges::any_of(kBeginnings, [&](std::string_view beginning) {
+           return reason.starts_with(beginning);
+         });
+}
+
 Ending ending_of(const Job& job, std::string_view server_url) {
   const std::string on = job.node_list.empty() ? "" : " on " + job.node_list;
   const std::string id = fmt::format("its Slurm job {}", job.number);

@@ -26,6 +26,9 @@ std::string words_for(const Job& job, const Numbers& numbers, WallTime now);
 // Whether a job that waits for this will wait forever, unless somebody changes the cluster.
 bool is_never(std::string_view reason);
 
+// Whether nodes that come up may be what a job waits for, and not a license or an account's limit.
+bool is_for_nodes(std::string_view reason);
+
 // How a job ended, in words.
 struct Ending {
   std::string words;

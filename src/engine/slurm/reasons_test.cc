@@ -157,3 +157,19 @@ TEST_CASE("a job told to stop was evicted, unless its own time was over") {
   job.limit.reset();
   CHECK(ending_of(job, "").evicted);
 }
+
+TEST_CASE(
+    "nodes are brought up for jobs that wait for nodes, and not for those that wait for else") {
+  for (const char* code :
+       {"None", "", "Resources", "Priority", "NodeDown", "ReqNodeNotAvail, UnavailableNodes:n[1-4]",
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher "
+        "priority partitions"}) {
+    CAPTURE(code);
+    CHECK(is_for_nodes(code));
+  }
+  for (const char* code : {"Licenses", "QOSMaxJobsPerUserLimit", "AssocGrpGRES", "Dependency",
+                           "JobHeldUser", "BeginTime", "PartitionNodeLimit", "Reservation"}) {
+    CAPTURE(code);
+    CHECK_FALSE(is_for_nodes(code));
+  }
+}
