@@ -14,12 +14,19 @@ constexpr size_t kPathMax = 1024;
 // The attempt in the URL; it is the token's own, or we would not be here.
 const AttemptId& attempt_of(const Call& call) { return *call.identity.attempt; }
 
+// The node in the query; the first where none is named.
+Result<AttemptNode> node_of(const Call& call) {
+  TRY_SET(const int64_t node, query_number(call.request, "node", 0, {0, INT32_MAX}));
+  return AttemptNode{attempt_of(call), static_cast<int>(node)};
+}
+
 Status check_may_write(const Call& call) {
   TRY_SET(const auto glance, call.house.watch.glance(attempt_of(call).run));
   return check_live(*glance, attempt_of(call));
 }
 
 Result<http::Response> take_reports(const Call& call) {
+  TRY_SET(const AttemptNode node, node_of(call));
   TRY_SET(const Json body, body_object(call.request));
   std::vector<Report> reports;
   const auto list = body.find("reports");
@@ -44,15 +51,20 @@ Result<http::Response> take_reports(const Call& call) {
                           {{"run", attempt_of(call).run.value}, {"error", synced.error().message}});
     }
   }
-  TRY_SET(const Orders orders, call.house.control->report(attempt_of(call), reports));
+  TRY_SET(const Orders orders, call.house.control->report(node, reports));
   return answer(wire::encode(orders));
 }
 
 Result<http::Response> wait_for_orders(const Call& call) {
+  TRY_SET(const AttemptNode node, node_of(call));
   TRY_SET(const int64_t cancel, query_number(call.request, "cancel", 0, {0, 1}));
-  TRY_SET(const Orders orders, call.house.control->orders(attempt_of(call)));
+  TRY_SET(const int64_t go, query_number(call.request, "go", 0, {0, 1}));
+  TRY_SET(const int64_t stop, query_number(call.request, "stop", 0, {0, 1}));
+  TRY_SET(const Orders orders, call.house.control->orders(node));
   TRY_SET(const auto until, may_wait_until(call));
-  if (orders.cancel == (cancel == 1) && until) {
+  const bool known = orders.cancel == (cancel == 1) && orders.go <= (go == 1) &&
+                     (orders.stop.empty() || stop == 1);
+  if (known && until) {
     return http::Response::parked(House::state_key(attempt_of(call).run), *until);
   }
   return answer(wire::encode(orders));
@@ -60,10 +72,10 @@ Result<http::Response> wait_for_orders(const Call& call) {
 
 // A supervisor on a node that shares nothing with us asks for its assignment.
 Result<http::Response> show_assignment(const Call& call) {
-  TRY_SET(const int64_t node, query_number(call.request, "node", 0, {0, INT32_MAX}));
+  TRY_SET(const AttemptNode node, node_of(call));
   const std::string token(bearer_token(call.request));
   TRY_SET(const Assignment assignment,
-          call.house.control->assignment(attempt_of(call), token, static_cast<int>(node)));
+          call.house.control->assignment(node.attempt, token, node.node));
   return answer(wire::encode(assignment));
 }
 
@@ -127,11 +139,13 @@ using enum http::Method;
 constexpr RouteRow kRoutes[] = {
     {post, "/api/v1/runs/{id}/attempts/{n}/reports", Needs::attempt, Attempts::allowed,
      take_reports,
-     "Takes {\"reports\"} of a supervisor and answers its orders; none is a heartbeat."},
+     "Takes {\"reports\"} of a node's supervisor and answers its orders; none is a heartbeat.",
+     "node"},
     {get, "/api/v1/runs/{id}/attempts/{n}/assignment", Needs::attempt, Attempts::allowed,
-     show_assignment, "All that the supervisor of a node is told.", "node"},
+     show_assignment, "All that the supervisor of a node is told.", "node at"},
     {get, "/api/v1/runs/{id}/attempts/{n}/orders", Needs::attempt, Attempts::allowed,
-     wait_for_orders, "The orders, once `cancel` differs.", "cancel wait"},
+     wait_for_orders, "The orders, once they say more than `cancel`, `go` and `stop`.",
+     "node cancel go stop wait"},
     {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", Needs::attempt, Attempts::allowed,
      append_console, "Appends console frames: {\"size\"}.", "from", kConsoleBodyMax},
     {post, "/api/v1/runs/{id}/attempts/{n}/files", Needs::attempt, Attempts::allowed, append_file,

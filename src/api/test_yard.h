@@ -64,6 +64,7 @@ class Yard {
          .log = log,
          .addresses = {.socket = home.socket(), .url = "http://yard", .blobs = home.blobs()},
          .snapshot_check = [this](std::string_view id) { return house->trees.check_whole(id); },
+         .merge_outputs = [this](const auto& nodes) { return house->trees.merge(nodes); },
          .changed = [this](const RunId& run) { house->run_changed(run); }});
     facts.url = "http://yard";
     facts.socket = home.socket();
@@ -110,7 +111,7 @@ class Yard {
     report.end.exit_code = exit_code;
     report.end.ranks_started = true;
     const AttemptId attempt{run, control->run(run).value().life.attempt};
-    REQUIRE(control->report(attempt, {&report, 1}).has_value());
+    REQUIRE(control->report({attempt}, {&report, 1}).has_value());
   }
 
   TempDir dir;

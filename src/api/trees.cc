@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "snapshot/merge.h"
+
 namespace trainyard::api {
 namespace {
 
@@ -46,6 +48,30 @@ Result<std::shared_ptr<const snapshot::Tree>> Trees::tree(std::string_view id) {
     if (kept.size() > kTreesMax) kept.pop_back();
   });
   return tree;
+}
+
+Result<control::MergedOutputs> Trees::merge(const std::vector<control::NodeOutputs>& nodes) {
+  std::vector<std::shared_ptr<const snapshot::Tree>> kept;
+  std::vector<snapshot::NodeTree> trees;
+  for (const control::NodeOutputs& node : nodes) {
+    TRY_SET(auto whole, tree(node.tree));
+    trees.push_back({node.node, whole.get()});
+    kept.push_back(std::move(whole));
+  }
+  const snapshot::Merged merged = snapshot::merge(trees);
+  const std::string text = snapshot::encode(merged.tree);
+  const Digest digest = sha256(text);
+  TRY(blobs_.put(digest, text));
+  TRY(blobs_.sync());
+  control::MergedOutputs made{digest.hex(), {}};
+  if (!merged.apart.empty()) {
+    made.warning = std::to_string(merged.apart.size()) +
+                   (merged.apart.size() == 1 ? " output differs" : " outputs differ") +
+                   " between nodes: the lowest node's is in its place, the rest below "
+                   "outputs/.node-N/, the first as " +
+                   merged.apart.front();
+  }
+  return made;
 }
 
 Result<control::SnapshotSize> Trees::check_whole(std::string_view id) {

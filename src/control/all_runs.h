@@ -37,8 +37,8 @@ class AllRuns final : public Control {
 
   Result<Submitted> submit(const Submission& submission) override;
   Result<Run> cancel(const RunId& id, std::string_view by) override;
-  Result<Orders> report(const AttemptId& attempt, std::span<const Report> reports) override;
-  Result<Orders> orders(const AttemptId& attempt) override;
+  Result<Orders> report(const AttemptNode& from, std::span<const Report> reports) override;
+  Result<Orders> orders(const AttemptNode& of) override;
   Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
                                 int node) override;
   Result<Run> update(const RunId& id, const LabelChanges& changes) override;
@@ -98,6 +98,21 @@ class AllRuns final : public Control {
   Result<std::vector<Open>> find_open();
   void take_up(const Open& open);
   void place_again(const Open& open);
+
+  // ---- reports.cc ----
+  struct Taken {
+    Orders answer;
+    std::optional<Applied> applied;
+    bool wake = false;  // Other nodes have new orders.
+    int nodes = 1;
+    // All nodes have ended and their outputs are to be merged before that can be written down.
+    std::vector<NodeOutputs> to_merge;
+  };
+  Status take_reports(db::Transaction& transaction, const AttemptNode& from,
+                      std::span<const Report> reports, const std::optional<MergedOutputs>& merged,
+                      Taken& taken);
+  Result<Orders> orders(const AttemptNode& of, int& nodes);
+  std::optional<MergedOutputs> merge(const std::vector<NodeOutputs>& nodes);
 
   // ---- release.cc; one thread ----
   void release_ended();

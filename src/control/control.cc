@@ -4,6 +4,7 @@
 #include <map>
 
 #include "control/all_runs.h"
+#include "store/attempt_nodes.h"
 #include "store/run_queries.h"
 
 namespace trainyard::control {
@@ -181,6 +182,11 @@ Status AllRuns::add_reasons(db::Db& db, std::vector<Run*> runs) {
     if (run->life.status != RunStatus::queued) {
       run->reason = reason_of(*run);
       if (run->life.status == RunStatus::provisioning) add_engine_reason(*run);
+      if (run->life.status == RunStatus::preparing && run->spec.nodes > 1) {
+        TRY_SET(const auto parts,
+                store::attempt_nodes(db, run->number, run->life.attempt, run->spec.nodes));
+        if (const std::string text = barrier_text(parts); !text.empty()) run->reason = text;
+      }
       continue;
     }
     const std::string queue = queue_of(run->spec);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "model/gang.h"
 #include "model/run.h"
 #include "store/store.h"
 
@@ -29,6 +30,17 @@ struct SnapshotSize {
   int64_t bytes = 0;
 };
 using SnapshotCheck = std::function<Result<SnapshotSize>(std::string_view tree)>;
+
+// Makes one tree of what several nodes put out.
+struct NodeOutputs {
+  int node = 0;
+  std::string tree;
+};
+struct MergedOutputs {
+  std::string tree;
+  std::string warning;  // Where paths differed.
+};
+using MergeOutputs = std::function<Result<MergedOutputs>(const std::vector<NodeOutputs>& nodes)>;
 
 struct Submission {
   RunId id;  // Made by the client: the same id with the same spec is the same run.
@@ -60,6 +72,7 @@ class Control {
     Log& log;
     Addresses addresses;
     SnapshotCheck snapshot_check;
+    MergeOutputs merge_outputs;
     // A run's version grew: wakes its readers.
     std::function<void(const RunId&)> changed;
   };
@@ -68,9 +81,10 @@ class Control {
 
   virtual Result<Submitted> submit(const Submission& submission) = 0;
   virtual Result<Run> cancel(const RunId& id, std::string_view by) = 0;
-  // Takes what is new of `reports`; conflict for an attempt that is not the newest or is over.
-  virtual Result<Orders> report(const AttemptId& attempt, std::span<const Report> reports) = 0;
-  virtual Result<Orders> orders(const AttemptId& attempt) = 0;
+  // Takes what is new of a node's reports; conflict for an attempt that is not the newest or is
+  // over.
+  virtual Result<Orders> report(const AttemptNode& from, std::span<const Report> reports) = 0;
+  virtual Result<Orders> orders(const AttemptNode& of) = 0;
   // All that a supervisor elsewhere is told, who holds the attempt's token; conflict as above.
   virtual Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
                                         int node) = 0;

@@ -159,7 +159,7 @@ TEST_CASE("cancel ends a waiting run at once and orders a live one to stop") {
   const auto live = yard.control->cancel(RunId{"live"}, "ada");
   REQUIRE(live);
   CHECK(live->life.status == RunStatus::cancel_requested);
-  CHECK(yard.control->orders({RunId{"live"}, 1})->cancel);
+  CHECK(yard.control->orders({{RunId{"live"}, 1}})->cancel);
   const auto again = yard.control->cancel(RunId{"live"}, "ada");
   REQUIRE(again);
   CHECK(again->version == live->version);

@@ -33,7 +33,7 @@ std::string Ledger::queue_of(const AttemptId& attempt) const {
 std::vector<int> Ledger::take(const AttemptId& attempt, std::string_view queue,
                               const Resources& resources, SteadyTime now, std::vector<int> gpus) {
   const auto [held, fresh] =
-      holdings_.emplace(attempt, Holding{std::string(queue), resources, {}, now, now});
+      holdings_.emplace(attempt, Holding{std::string(queue), resources, {}, now, now, {}});
   if (!fresh) return held->second.gpus;
   Account& target = account(queue);
   ++target.live;
@@ -72,11 +72,20 @@ void Ledger::clear() {
   }
 }
 
-void Ledger::heard(const AttemptId& attempt, SteadyTime now) {
+void Ledger::heard(const AttemptId& attempt, SteadyTime now, int node, int nodes) {
   const auto found = holdings_.find(attempt);
   if (found == holdings_.end()) return;
-  found->second.heard = now;
-  found->second.looked = now;
+  Holding& holding = found->second;
+  if (nodes == 1) {
+    holding.heard = holding.looked = now;
+    return;
+  }
+  if (holding.nodes.empty()) holding.nodes.assign(static_cast<size_t>(nodes), holding.heard);
+  holding.nodes.at(static_cast<size_t>(node)) = now;
+  const SteadyTime least = *std::ranges::min_element(holding.nodes);
+  if (least == holding.heard) return;
+  holding.heard = least;
+  holding.looked = std::max(holding.looked, least);
 }
 
 std::vector<Ledger::Silent> Ledger::silent(SteadyTime now, microseconds term) {
@@ -102,6 +111,7 @@ void Ledger::forgive(microseconds gap) {
   for (auto& [attempt, holding] : holdings_) {
     holding.heard += gap;
     holding.looked += gap;
+    for (SteadyTime& heard : holding.nodes) heard += gap;
   }
 }
 

@@ -55,8 +55,8 @@ class Ledger {
   bool give_back(const AttemptId& attempt);
   void clear();
 
-  // A sign of life.
-  void heard(const AttemptId& attempt, SteadyTime now);
+  // A sign of life of one of its nodes: the attempt is as silent as the one heard of least.
+  void heard(const AttemptId& attempt, SteadyTime now, int node = 0, int nodes = 1);
   // Those silent for `term` that nobody has looked at for as long, with how long they are silent.
   struct Silent {
     AttemptId attempt;
@@ -77,6 +77,7 @@ class Ledger {
     std::vector<int> gpus;
     SteadyTime heard{};
     SteadyTime looked{};
+    std::vector<SteadyTime> nodes;  // When each was heard of, where there are several.
   };
 
   std::map<std::string, Account, std::less<>> accounts_;

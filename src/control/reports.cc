@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.h"
 #include "control/all_runs.h"
+#include "store/attempt_nodes.h"
 #include "store/metrics.h"
 #include "store/run_queries.h"
 
@@ -71,7 +73,7 @@ Status take_end(Taking& taking, const Report& report) {
 
 // As metrics of the run, by the names MLflow gives them. A device is named by its place among the
 // run's own: the script sees it by that number too.
-Status take_gpus(Taking& taking, const Report& report) {
+Status take_gpus(Taking& taking, const Report& report, const std::string& prefix = "system/") {
   if (report.gpus.empty()) return {};
   store::PointBatch points(taking.head.number);
   const auto add = [&](const std::string& name, double value) {
@@ -80,7 +82,7 @@ Status take_gpus(Taking& taking, const Report& report) {
   };
   for (size_t i = 0; i < report.gpus.size(); ++i) {
     const GpuSample& gpu = report.gpus[i];
-    const std::string name = "system/gpu_" + std::to_string(i);
+    const std::string name = prefix + "gpu_" + std::to_string(i);
     add(name + "_utilization_percentage", gpu.utilization);
     add(name + "_memory_usage_megabytes", static_cast<double>(gpu.memory_bytes) / 1e6);
     add(name + "_power_usage_watts", gpu.power_watts);
@@ -88,6 +90,7 @@ Status take_gpus(Taking& taking, const Report& report) {
   return points.write(taking.transaction);
 }
 
+// All that the attempt's only node tells.
 Status take_one(Taking& taking, const Report& report) {
   switch (report.kind) {
     case ReportKind::preparing:
@@ -108,31 +111,203 @@ Status take_one(Taking& taking, const Report& report) {
   return {};
 }
 
+// ---- several nodes ----
+
+// An attempt's nodes while one of them reports.
+struct Gang {
+  std::vector<NodePart> parts;
+  size_t node = 0;  // The one that reports.
+  const std::optional<MergedOutputs>& merged;
+  std::vector<NodeOutputs> to_merge;  // Asked for in vain.
+
+  NodePart& mine() { return parts[node]; }
+};
+
+std::string names_of(std::span<const NodePart> parts) {
+  std::vector<std::string> names;
+  for (const NodePart& part : parts) {
+    names.push_back(part.host.name.empty() ? std::to_string(part.node) : part.host.name);
+  }
+  return join(names, ",");
+}
+
+// The run is as far as its last node; `ready` is a word between supervisors and us.
+Status reach(Taking& taking, const Gang& gang, const Report& report) {
+  const std::optional<ReportKind> phase = phase_of(gang.parts);
+  if (!phase || !is_forward(taking.row.phase, *phase)) return {};
+  if (*phase == ReportKind::ready) {
+    taking.row.phase = to_string(*phase);
+    return {};
+  }
+  Report all = report;
+  all.kind = *phase;
+  all.node = names_of(gang.parts);
+  all.detail = *phase == ReportKind::starting
+                   ? "all " + std::to_string(gang.parts.size()) + " nodes are ready"
+                   : report.detail;
+  return take_phase(taking, all);
+}
+
+void add_usage(Taking& taking, const Gang& gang) {
+  double cpu_seconds = 0;
+  int64_t peak = 0;
+  int64_t memory = 0;
+  for (const NodePart& part : gang.parts) {
+    cpu_seconds += part.cpu_seconds;
+    peak += part.memory_peak_bytes;
+    memory += part.end ? 0 : part.memory_bytes;
+  }
+  take_usage(taking.row.attempt, cpu_seconds, peak);
+  taking.row.attempt.memory_bytes = memory;
+}
+
+// Empty where one tree is all there is.
+std::vector<NodeOutputs> differing_outputs(std::span<const NodePart> parts, std::string& only) {
+  std::vector<NodeOutputs> all;
+  for (const NodePart& part : parts) {
+    if (part.end && !part.end->outputs.empty()) all.push_back({part.node, part.end->outputs});
+  }
+  only = all.empty() ? "" : all.front().tree;
+  const bool same = std::ranges::all_of(all, [&](const auto& one) { return one.tree == only; });
+  return same ? std::vector<NodeOutputs>() : all;
+}
+
+Status finish(Taking& taking, Gang& gang, const Report& last) {
+  Report all = last;
+  all.end = combine(gang.parts);
+  const std::vector<NodeOutputs> outputs = differing_outputs(gang.parts, all.end.outputs);
+  if (!outputs.empty() && !gang.merged) {
+    // The blobs are not to be worked with inside a transaction; it is taken back.
+    gang.to_merge = outputs;
+    return fail(ErrorKind::conflict, "the nodes' outputs are not merged yet");
+  }
+  if (!outputs.empty()) {
+    all.end.outputs = gang.merged->tree;
+    if (!gang.merged->warning.empty()) all.end.warnings.push_back(gang.merged->warning);
+  }
+  return take_end(taking, all);
+}
+
+Status take_part(Taking& taking, Gang& gang, const Report& report) {
+  NodePart& mine = gang.mine();
+  switch (report.kind) {
+    case ReportKind::ready:
+      mine.host = report.host;
+      [[fallthrough]];
+    case ReportKind::preparing:
+    case ReportKind::starting:
+    case ReportKind::running:
+    case ReportKind::finalizing:
+      mine.phase = mine.phase ? std::max(*mine.phase, report.kind) : report.kind;
+      return reach(taking, gang, report);
+    case ReportKind::sample:
+      mine.cpu_seconds = std::max(mine.cpu_seconds, finite(report.cpu_seconds));
+      mine.memory_bytes = report.memory_bytes;
+      mine.memory_peak_bytes = std::max(mine.memory_peak_bytes, report.memory_peak_bytes);
+      add_usage(taking, gang);
+      return take_gpus(taking, report, "system/node_" + std::to_string(mine.node) + "/");
+    case ReportKind::rank_failed:
+      if (!mine.failed) {
+        mine.failed = report.exit;
+        mine.failed_at = time_of(report, taking.now);
+      }
+      return {};
+    case ReportKind::ended:
+      mine.end = report.end;
+      mine.end->cpu_seconds = finite(mine.end->cpu_seconds);
+      if (std::ranges::all_of(gang.parts, [](const NodePart& part) { return !!part.end; })) {
+        return finish(taking, gang, report);
+      }
+      return reach(taking, gang, report);
+  }
+  return {};
+}
+
 // What follows the last one taken without a gap, in order; what is there already is skipped, what
 // lies beyond a gap is left: the sender learns how far we are and sends it again.
-Status take_new(Taking& taking, std::span<const Report> reports) {
+template <class Take>
+Status take_new(std::span<const Report> reports, int64_t& taken_seq, Take take) {
   std::vector<const Report*> sorted;
   for (const Report& report : reports) sorted.push_back(&report);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const Report* a, const Report* b) { return a->seq < b->seq; });
-  bool any = false;
   for (const Report* report : sorted) {
-    if (report->seq <= taking.row.report_seq) continue;
-    if (report->seq != taking.row.report_seq + 1 || taking.over) break;
-    TRY(take_one(taking, *report));
-    taking.row.report_seq = report->seq;
-    any = true;
+    if (report->seq <= taken_seq) continue;
+    if (report->seq != taken_seq + 1) break;
+    TRY_SET(const bool more, take(*report));
+    taken_seq = report->seq;
+    if (!more) break;
   }
-  if (!any) return {};
-  return store::save_attempt(taking.transaction, taking.head.number, taking.row);
+  return {};
+}
+
+Status check_node(int node, int nodes) {
+  if (node >= 0 && node < nodes) return {};
+  return fail(ErrorKind::invalid, "the run has no node " + std::to_string(node));
 }
 
 }  // namespace
 
-Result<Orders> AllRuns::report(const AttemptId& attempt, std::span<const Report> reports) {
+Status AllRuns::take_reports(db::Transaction& transaction, const AttemptNode& from,
+                             std::span<const Report> reports,
+                             const std::optional<MergedOutputs>& merged, Taken& taken) {
+  const int number = from.attempt.number;
+  TRY_SET(store::RunHead head, store::run_head(transaction.db(), from.attempt.run));
+  TRY(check_live(head, from.attempt));
+  TRY(check_node(from.node, head.nodes));
+  TRY_SET(store::AttemptRow row, store::attempt_row(transaction.db(), head.number, number));
+  Taking taking{transaction, head, row, parts_.clock.wall()};
+  taken = {.nodes = head.nodes};
+  if (head.nodes == 1) {
+    const int64_t before = row.report_seq;
+    const auto take = [&](const Report& report) -> Result<bool> {
+      TRY(take_one(taking, report));
+      return !taking.over;
+    };
+    TRY(take_new(reports, row.report_seq, take));
+    taken.answer.seq_acknowledged = row.report_seq;
+    if (row.report_seq > before) TRY(store::save_attempt(transaction, head.number, row));
+  } else {
+    Gang gang{.node = static_cast<size_t>(from.node), .merged = merged};
+    TRY_SET(gang.parts, store::attempt_nodes(transaction.db(), head.number, number, head.nodes));
+    const Orders before = orders_of(gang.parts, -1);
+    const auto take = [&](const Report& report) -> Result<bool> {
+      TRY(take_part(taking, gang, report));
+      return !gang.mine().end;
+    };
+    const Status status = take_new(reports, gang.mine().report_seq, take);
+    taken.to_merge = std::move(gang.to_merge);
+    TRY(status);
+    TRY(store::save_attempt_node(transaction, head.number, number, gang.mine()));
+    TRY(store::save_attempt(transaction, head.number, row));
+    taken.answer = orders_of(gang.parts, from.node);
+    const Orders after = orders_of(gang.parts, -1);
+    taken.wake = after.go != before.go || after.stop != before.stop;
+  }
+  taken.answer.cancel = head.life.cancel_asked;
+  taken.applied = std::move(taking.applied);
+  return {};
+}
+
+// What cannot be merged is kept as far as one node has it: an end must not be held up.
+std::optional<MergedOutputs> AllRuns::merge(const std::vector<NodeOutputs>& nodes) {
+  Result<MergedOutputs> merged = parts_.merge_outputs(nodes);
+  if (merged) return *std::move(merged);
+  parts_.log.error("outputs not merged", {{"error", merged.error().message}});
+  return MergedOutputs{nodes.front().tree, "outputs of node " + std::to_string(nodes.front().node) +
+                                               " alone are kept: " + merged.error().message};
+}
+
+Result<Orders> AllRuns::report(const AttemptNode& from, std::span<const Report> reports) {
+  const auto note_heard = [&](int nodes) {
+    ledger_.with([&](Ledger& ledger) {
+      ledger.heard(from.attempt, parts_.clock.steady(), from.node, nodes);
+    });
+  };
   if (reports.empty()) {
-    TRY_SET(const Orders now, orders(attempt));
-    ledger_.with([&](Ledger& ledger) { ledger.heard(attempt, parts_.clock.steady()); });
+    int nodes = 1;
+    TRY_SET(const Orders now, orders(from, nodes));
+    note_heard(nodes);
     return now;
   }
   // An end must be on the disk before it is acknowledged: the supervisor's journal, which could
@@ -140,23 +315,21 @@ Result<Orders> AllRuns::report(const AttemptId& attempt, std::span<const Report>
   // failure.
   const bool ends = std::any_of(reports.begin(), reports.end(),
                                 [](const Report& r) { return r.kind == ReportKind::ended; });
-  Orders answer;
-  std::optional<Applied> applied;
-  const auto change = [&](db::Transaction& transaction) -> Status {
-    TRY_SET(store::RunHead head, store::run_head(transaction.db(), attempt.run));
-    TRY(check_live(head, attempt));
-    TRY_SET(store::AttemptRow row,
-            store::attempt_row(transaction.db(), head.number, attempt.number));
-    Taking taking{transaction, head, row, parts_.clock.wall()};
-    TRY(take_new(taking, reports));
-    applied = std::move(taking.applied);
-    answer = {.seq_acknowledged = row.report_seq, .cancel = head.life.cancel_asked};
-    return {};
-  };
-  TRY(parts_.store.write(ends ? Durable::yes : Durable::no, change));
-  ledger_.with([&](Ledger& ledger) { ledger.heard(attempt, parts_.clock.steady()); });
-  if (applied) settle(*applied);
-  return answer;
+  Taken taken;
+  std::optional<MergedOutputs> merged;
+  while (true) {
+    const Status written = parts_.store.write(
+        ends ? Durable::yes : Durable::no, [&](db::Transaction& transaction) -> Status {
+          return take_reports(transaction, from, reports, merged, taken);
+        });
+    if (written) break;
+    if (taken.to_merge.empty() || merged) return std::unexpected(written.error());
+    merged = merge(taken.to_merge);
+  }
+  note_heard(taken.nodes);
+  if (taken.applied) settle(*taken.applied);
+  if (taken.wake && parts_.changed) parts_.changed(from.attempt.run);
+  return taken.answer;
 }
 
 Result<Assignment> AllRuns::assignment(const AttemptId& attempt, std::string_view token, int node) {
@@ -168,9 +341,7 @@ Result<Assignment> AllRuns::assignment(const AttemptId& attempt, std::string_vie
     return {};
   };
   TRY(parts_.store.read(look));
-  if (node < 0 || node >= claim.run.spec.nodes) {
-    return fail(ErrorKind::invalid, "the run has no node " + std::to_string(node));
-  }
+  TRY(check_node(node, claim.run.spec.nodes));
   Assignment told = assignment(claim, {});
   told.node = node;
   // Nothing of this machine is there.
@@ -179,13 +350,27 @@ Result<Assignment> AllRuns::assignment(const AttemptId& attempt, std::string_vie
   return told;
 }
 
-Result<Orders> AllRuns::orders(const AttemptId& attempt) {
+Result<Orders> AllRuns::orders(const AttemptNode& of) {
+  int nodes = 1;
+  return orders(of, nodes);
+}
+
+Result<Orders> AllRuns::orders(const AttemptNode& of, int& nodes) {
   Orders answer;
   const auto look = [&](db::Db& db) -> Status {
-    TRY_SET(const store::RunHead head, store::run_head(db, attempt.run));
-    TRY(check_live(head, attempt));
-    TRY_SET(const store::AttemptRow row, store::attempt_row(db, head.number, attempt.number));
-    answer = {.seq_acknowledged = row.report_seq, .cancel = head.life.cancel_asked};
+    TRY_SET(const store::RunHead head, store::run_head(db, of.attempt.run));
+    TRY(check_live(head, of.attempt));
+    TRY(check_node(of.node, head.nodes));
+    nodes = head.nodes;
+    if (nodes == 1) {
+      TRY_SET(const store::AttemptRow row, store::attempt_row(db, head.number, of.attempt.number));
+      answer.seq_acknowledged = row.report_seq;
+    } else {
+      TRY_SET(const std::vector<NodePart> parts,
+              store::attempt_nodes(db, head.number, of.attempt.number, nodes));
+      answer = orders_of(parts, of.node);
+    }
+    answer.cancel = head.life.cancel_asked;
     return {};
   };
   TRY(parts_.store.read(look));

@@ -67,8 +67,8 @@ TEST_CASE("a stale attempt is fenced off, and so is one of a run that is over") 
   yard.control->tick();
   CHECK(yard.run("run-1").life.attempt == 2);
   CHECK(kind_of(yard.report("run-1", 1, whole_life())) == ErrorKind::conflict);
-  CHECK(kind_of(yard.control->orders({RunId{"run-1"}, 1})) == ErrorKind::conflict);
-  CHECK(kind_of(yard.control->orders({RunId{"run-1"}, 3})) == ErrorKind::conflict);
+  CHECK(kind_of(yard.control->orders({{RunId{"run-1"}, 1}})) == ErrorKind::conflict);
+  CHECK(kind_of(yard.control->orders({{RunId{"run-1"}, 3}})) == ErrorKind::conflict);
   REQUIRE(yard.report("run-1", 2, whole_life()));
   CHECK(kind_of(yard.report("run-1", 2, whole_life())) == ErrorKind::conflict);
   CHECK(kind_of(yard.report("run-1", 2, {})) == ErrorKind::conflict);

@@ -62,9 +62,6 @@ Status AllRuns::check_machine(const RunSpec& spec) {
                                         (has.nodes == 1 ? " node, " : " nodes, ") +
                                         std::to_string(spec.nodes) + " were asked for");
   }
-  if (spec.nodes > 1) {
-    return fail(ErrorKind::invalid, "a run on several nodes comes with a later version");
-  }
   TRY(check_gpus(spec, has));
   if (has.cpus > 0 && spec.resources.cpus > has.cpus) {
     return fail(ErrorKind::invalid, target + std::to_string(has.cpus) + " CPUs, " +

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/report.h"
+#include "store/attempt_nodes.h"
 
 namespace trainyard::control {
 namespace {
@@ -27,6 +28,7 @@ std::string kind_of(const RunEvent& event) {
   return std::visit(Kind{}, event);
 }
 
+// Of a single node's phase.
 bool user_code_may_have_run(std::string_view phase) {
   return phase != "" && phase != to_string(ReportKind::preparing);
 }
@@ -123,6 +125,11 @@ Result<std::optional<Applied>> apply_loss(db::Transaction& transaction, const Lo
   end.cause = loss.refused ? EndCause::refused : loss.evicted ? EndCause::evicted : EndCause::lost;
   end.exit_code = 1;
   end.ranks_started = user_code_may_have_run(row.phase);
+  if (head.nodes > 1) {
+    TRY_SET(const std::vector<NodePart> parts,
+            store::attempt_nodes(transaction.db(), head.number, loss.attempt.number, head.nodes));
+    end.ranks_started = any_started(parts);
+  }
   end.error = loss.why;
   end.cpu_seconds = row.attempt.cpu_seconds;
   end.memory_peak_bytes = row.attempt.memory_peak_bytes;

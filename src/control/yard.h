@@ -30,6 +30,7 @@ struct Yard {
   std::unique_ptr<Control> control;
   Guarded<std::multiset<std::string>> changed;
   int snapshot_checks = 0;
+  int merges = 0;
 
   fs::path reserve;  // None unless a test sets one.
 
@@ -54,6 +55,12 @@ struct Yard {
              return fail(ErrorKind::not_found, "snapshot missing");
            }
            return control::SnapshotSize{3, 41};
+         },
+         .merge_outputs = [this](const auto& nodes) -> Result<control::MergedOutputs> {
+           ++merges;
+           std::string all;
+           for (const NodeOutputs& node : nodes) all += std::to_string(node.node) + node.tree;
+           return control::MergedOutputs{all, "1 output differs"};
          },
          .changed =
              [this](const RunId& id) { changed.with([&](auto& all) { all.insert(id.value); }); }});
@@ -82,7 +89,7 @@ struct Yard {
   }
   RunStatus status(const std::string& id) { return run(id).life.status; }
   Result<Orders> report(const std::string& id, int attempt, std::vector<Report> reports) {
-    return control->report({RunId{id}, attempt}, reports);
+    return control->report({{RunId{id}, attempt}}, reports);
   }
 };
 

@@ -45,10 +45,11 @@ struct AttemptEnd {
   EndCause cause = EndCause::exited;
   int exit_code = 0;
   int signal = 0;
-  int rank = -1;               // The first rank to fail; -1: none.
-  bool ranks_started = false;  // User code may have run.
-  std::string error;           // One plain sentence for people, empty for success.
-  std::string outputs;         // The tree of outputs/, a SHA-256; empty: none.
+  int rank = -1;                      // The first rank to fail; -1: none.
+  bool ranks_started = false;         // User code may have run.
+  std::string error;                  // One plain sentence for people, empty for success.
+  std::string outputs;                // The tree of outputs/, a SHA-256; empty: none.
+  std::vector<std::string> warnings;  // Plain sentences.
   std::vector<RankExit> ranks;
   double cpu_seconds = 0;
   int64_t memory_peak_bytes = 0;
@@ -62,6 +63,7 @@ struct AttemptEnd {
     f("ranksStarted", self.ranks_started);
     f("error", self.error);
     f("outputs", self.outputs);
+    f("warnings", self.warnings);
     f("ranks", self.ranks);
     f("cpuSeconds", self.cpu_seconds);
     f("memoryPeakBytes", self.memory_peak_bytes);

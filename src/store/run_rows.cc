@@ -13,8 +13,8 @@ namespace {
 constexpr std::string_view kHeadById =
     "SELECT number, version, status, attempt, lost_early, cancel_asked, exit_code, error, cpus, "
     "memory_bytes, user_name, spec_hash, created, started, ended, outputs, event_seq, event_at, "
-    "workspace_id, experiment_id, gpus, retries, retry, interactive, archived, queue "
-    "FROM runs WHERE id = ?";
+    "workspace_id, experiment_id, gpus, retries, retry, interactive, archived, queue, "
+    "nodes FROM runs WHERE id = ?";
 
 Result<RunHead> read_head(const db::Statement& row, const RunId& id) {
   RunHead head;
@@ -48,6 +48,7 @@ Result<RunHead> read_head(const db::Statement& row, const RunId& id) {
   head.life.interactive = row.integer(23) != 0;
   head.archived = row.integer(24) != 0;
   head.queue = row.text(25);
+  head.nodes = static_cast<int>(row.integer(26));
   return head;
 }
 
@@ -73,6 +74,7 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
   head.workspace_id = run.workspace_id;
   head.experiment_id = run.experiment_id;
   head.resources = run.spec.resources;
+  head.nodes = run.spec.nodes;
   head.life.retry = run.spec.retry;
   head.life.interactive = run.spec.interactive;
   head.queue = queue_of(run.spec);
@@ -89,14 +91,14 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
             "INSERT INTO runs (id, version, workspace_id, experiment_id, user_name, target, cpus, "
             "memory_bytes, status, final, attempt, lost_early, cancel_asked, error, event_seq, "
             "event_at, created, outputs, snapshot_files, snapshot_bytes, spec_hash, priority, "
-            "gpus, retry, interactive, parent, queue) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, "
-            "0, '', 0, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "gpus, retry, interactive, parent, queue, nodes) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, 0, "
+            "0, 0, 0, '', 0, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "RETURNING number",
             {run.id.value, run.workspace_id, run.experiment_id, run.user, run.spec.target,
              run.spec.resources.cpus, run.spec.resources.memory_bytes, to_string(head.life.status),
              run.created, run.created, run.snapshot_files, run.snapshot_bytes, run.spec_hash,
              static_cast<int>(run.spec.priority), run.spec.resources.gpus, retry,
-             run.spec.interactive ? 1 : 0, run.parent, head.queue}));
+             run.spec.interactive ? 1 : 0, run.parent, head.queue, head.nodes}));
     TRY_SET(const bool any, row.next());
     ENSURE(any);
     head.number = row.integer(0);

@@ -19,6 +19,7 @@ struct RunHead {
   int64_t version = 0;
   RunLife life;
   Resources resources;
+  int nodes = 1;
   bool archived = false;
   std::string queue;  // queue_of() its spec.
   std::string user;

@@ -228,6 +228,7 @@ Json encode(const Report& report) {
   return json;
 }
 Json encode(const AttemptEnd& end) { return to_json(end); }
+Json encode(const RankExit& exit) { return to_json(exit); }
 Json encode(const Orders& orders) { return to_json(orders); }
 Json encode(const Assignment& assignment) { return to_json(assignment); }
 Json encode(const ComputeSpec& spec) { return to_json(spec); }
@@ -237,6 +238,7 @@ Result<RunSpec> decode_run_spec(const Json& json) { return decode<RunSpec>(json)
 Result<RetryPolicy> decode_retry(const Json& json) { return decode<RetryPolicy>(json); }
 Result<Report> decode_report(const Json& json) { return decode<Report>(json); }
 Result<AttemptEnd> decode_attempt_end(const Json& json) { return decode<AttemptEnd>(json); }
+Result<RankExit> decode_rank_exit(const Json& json) { return decode<RankExit>(json); }
 Result<Orders> decode_orders(const Json& json) { return decode<Orders>(json); }
 Result<Assignment> decode_assignment(const Json& json) { return decode<Assignment>(json); }
 Result<ComputeSpec> decode_compute_spec(const Json& json) { return decode<ComputeSpec>(json); }

@@ -1,4 +1,5 @@
 // The nouns as users and their scripts see them: the contract's names.
+#include "base/text.h"
 #include "wire/json.h"
 #include "wire/records.h"
 
@@ -24,6 +25,7 @@ Json attempts_to_json(const Run& run) {
                  {"status", attempt.end ? std::string(to_string(attempt.end->cause)) : "live"},
                  {"exitCode", attempt.end ? Json(attempt.end->exit_code) : Json()},
                  {"reason", attempt.end ? attempt.end->error : ""},
+                 {"warnings", attempt.end ? attempt.end->warnings : std::vector<std::string>()},
                  {"cpuSeconds", attempt.cpu_seconds},
                  {"memoryBytes", attempt.memory_bytes},
                  {"memoryPeakBytes", attempt.memory_peak_bytes},
@@ -56,8 +58,9 @@ Json timeline_to_json(const Run& run, WallTime now) {
 
 Json nodes_to_json(const Run& run) {
   Json nodes = Json::array();
-  if (!run.attempts.empty() && !run.attempts.back().node.empty()) {
-    nodes.push_back(run.attempts.back().node);
+  if (run.attempts.empty()) return nodes;
+  for (const std::string& name : split(run.attempts.back().node, ',')) {
+    if (!name.empty()) nodes.push_back(name);
   }
   return nodes;
 }
@@ -134,6 +137,7 @@ Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
       {"inputs", Json::array()},
       {"nodeCount", run.spec.nodes},
       {"processCountPerNode", run.spec.processes_per_node},
+      {"distribution", run.spec.distribution},
       {"cpus", run.spec.resources.cpus},
       {"memoryBytes", run.spec.resources.memory_bytes},
       {"gpus", run.spec.resources.gpus},

@@ -22,6 +22,9 @@ constexpr const char* kUsualPlaces =
 constexpr const char* kTimes = "SLURM_TIME_FORMAT";
 constexpr int kExitOfSsh = 255;  // Its own trouble; else the code is the command's.
 constexpr int kExitNotFound = 127;
+constexpr seconds kGoodbye{3};
+// A socket's path has 107 bytes: of these ssh takes 40 for a hash, 17 for a name on the way to it.
+constexpr size_t kSshFolderMax = 107 - 40 - 17 - 1;
 
 std::string path_or_usual(const std::string& given) {
   if (!given.empty()) return given;
@@ -41,6 +44,12 @@ std::map<std::string, std::string> clean_environment(const std::string& path,
   return environment;
 }
 
+// A folder where ssh can keep its sockets, made if need be. Without, each command logs in anew.
+bool can_keep_sockets(const fs::path& folder) {
+  if (folder.empty() || folder.native().size() > kSshFolderMax) return false;
+  return make_dirs(folder, 0700).has_value();
+}
+
 class RealCommands : public Commands {
  public:
   explicit RealCommands(CommandOptions options)
@@ -51,6 +60,18 @@ class RealCommands : public Commands {
     // An agent's keys are what an ssh without a terminal has.
     const char* agent = std::getenv("SSH_AUTH_SOCK");  // NOLINT(concurrency-mt-unsafe)
     if (!options_.ssh.empty() && agent != nullptr) environment_["SSH_AUTH_SOCK"] = agent;
+    keeps_ssh_ = !options_.ssh.empty() && can_keep_sockets(options_.ssh_folder);
+  }
+  ~RealCommands() override {
+    if (!keeps_ssh_) return;
+    // The kept connection would outlive us for a while.
+    const Result<std::string> ssh = find_program("ssh", path_);
+    if (!ssh) return;
+    const auto ended =
+        run_program({.command = {*ssh, "-O", "exit", "-o", control_path(), options_.ssh},
+                     .environment = environment_,
+                     .timeout = kGoodbye});
+    static_cast<void>(ended.has_value());
   }
 
   Result<int64_t> submit(const std::string& script) override {
@@ -153,10 +174,9 @@ class RealCommands : public Commands {
     std::vector<std::string> words{
         *std::move(ssh),         "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o",
         "ServerAliveInterval=15"};
-    if (!options_.ssh_folder.empty()) {
+    if (keeps_ssh_) {
       for (const std::string& option :
-           {std::string("ControlMaster=auto"), std::string("ControlPersist=120"),
-            "ControlPath=" + (options_.ssh_folder / "%C").string()}) {
+           {std::string("ControlMaster=auto"), std::string("ControlPersist=120"), control_path()}) {
         words.insert(words.end(), {"-o", option});
       }
     }
@@ -168,6 +188,10 @@ class RealCommands : public Commands {
     for (const std::string& word : command) text += " " + shell_quoted(word);
     words.insert(words.end(), {options_.ssh, "--", "sh -c " + shell_quoted(text)});
     return words;
+  }
+
+  std::string control_path() const {
+    return "ControlPath=" + (options_.ssh_folder / "%C").string();
   }
 
   std::unexpected<Error> no_answer(const std::string& name, const ProgramEnd& end) const {
@@ -186,6 +210,7 @@ class RealCommands : public Commands {
   const CommandOptions options_;
   const std::string path_;
   std::map<std::string, std::string> environment_;
+  bool keeps_ssh_ = false;
   const Fd stop_;
 };
 

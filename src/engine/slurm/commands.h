@@ -37,7 +37,8 @@ struct CommandOptions {
   std::string ssh;         // USER@LOGIN; empty: this machine.
   std::string slurm_conf;  // Empty: Slurm's default.
   std::string partition;   // For nodes(); empty: all.
-  // Where the sockets of kept ssh connections lie (0700, a short path); empty: none is kept.
+  // Where the sockets of kept ssh connections lie, made 0700. None is kept, and each command logs
+  // in anew, where it is empty or its path is longer than a socket's may be.
   fs::path ssh_folder;
   seconds timeout{15};  // Slurm's own programs wait 9 s for a controller that is not there.
   std::string path;     // Where programs are looked for; empty: $PATH and where Slurm often is.
