@@ -60,6 +60,8 @@ class ScalePolicy::Round {
   };
 
   Rank rank_of(const Room& room) const;
+  // One that asked for no more got nothing: thousands in line do not cost thousands of searches.
+  bool is_hopeless(const ScaleWant& want) const;
   Choice choose(const ScaleWant& want, const std::set<std::string>& unfit);
   // false: it has been held for long enough.
   bool may_hold(const ScaleWant& want, Hold& hold, Choice& choice);
@@ -81,6 +83,8 @@ class ScalePolicy::Round {
   const std::vector<ScaleNode>& nodes_;
   const SteadyTime now_;
   std::vector<Room> rooms_;
+  std::vector<const ScaleWant*> hopeless_;
+  std::map<int, std::string> none_;  // The words for so many nodes that are not to be had.
   int budget_ = 0;
 };
 
@@ -107,7 +111,9 @@ void ScalePolicy::Round::serve(const ScaleWant& want, Hold& hold) {
         hold.why + "; tried again in " + time_in_words(hold.given_up_until - now_);
     return;
   }
-  Choice choice = choose(want, hold.unfit);
+  const bool hopeless = hold.unfit.empty() && is_hopeless(want);
+  Choice choice = hopeless ? Choice{} : choose(want, hold.unfit);
+  if (!choice.enough && !hopeless && hold.unfit.empty()) hopeless_.push_back(&want);
   if (!may_hold(want, hold, choice)) return give_up(want, hold, choice);
   if (choice.enough) reserve(want, choice);
   say(want, choice);
@@ -130,6 +136,14 @@ Rank ScalePolicy::Round::rank_of(const Room& room) const {
       break;
   }
   return Rank::none;
+}
+
+bool ScalePolicy::Round::is_hopeless(const ScaleWant& want) const {
+  return std::ranges::any_of(hopeless_, [&](const ScaleWant* other) {
+    return (want.nodes == 1) == (other->nodes == 1) && want.nodes >= other->nodes &&
+           want.each.cpus >= other->each.cpus && want.each.gpus >= other->each.gpus &&
+           want.each.memory_bytes >= other->each.memory_bytes;
+  });
 }
 
 ScalePolicy::Round::Choice ScalePolicy::Round::choose(const ScaleWant& want,
@@ -226,7 +240,14 @@ void ScalePolicy::Round::say(const ScaleWant& want, const Choice& choice) {
   for (const Room* room : choice.rooms) {
     (room->node->is == Is::up ? facts.ready : facts.starting).push_back(room->node->name);
   }
-  made.words[want.id] = words_for_want(facts, limits_, nodes_, now_);
+  if (choice.enough) {
+    made.words[want.id] = words_for_want(facts, limits_, nodes_, now_);
+    return;
+  }
+  // The same for all who ask for as many and get none.
+  std::string& words = none_[want.nodes];
+  if (words.empty()) words = words_for_want(facts, limits_, nodes_, now_);
+  made.words[want.id] = words;
 }
 
 void ScalePolicy::Round::keep_minimum() {

@@ -241,3 +241,17 @@ TEST_CASE("a node that leaves is called back if its program has not begun, else 
   CHECK(yard.decide(nodes, {}).down.empty());
   CHECK(yard.decide(nodes, {}, 30).down == Names{"n3"});
 }
+
+TEST_CASE("ten thousand nodes in use and a long line cost little") {
+  Yard yard;
+  yard.limits.max_nodes = 10'000;
+  std::vector<ScaleNode> nodes;
+  for (int i = 0; i < 10'000; ++i) nodes.push_back(busy("n" + std::to_string(i)));
+  std::vector<ScaleWant> wants;
+  for (int i = 0; i < 2000; ++i) wants.push_back(want("r" + std::to_string(i), 1, 1 + i % 2));
+  MonotoneClock clock;
+  const SteadyTime begun = clock.steady();
+  CHECK(yard.decide(nodes, wants).up.empty());
+  // A search for each would take minutes here.
+  CHECK(clock.steady() - begun < seconds(5));
+}
