@@ -29,7 +29,8 @@ demo: build  # Trains the digits example and shows what became of it
 
 bench: build  # Measures the figures: one table (NAMES='snapshot …' for some rows)
 	@scripts/install-packages bench
-	@cmake --build --preset release -j $(JOBS) --target bench_load bench_stamp bench_query
+	@cmake --build --preset release -j $(JOBS) --target bench_load bench_stamp bench_query \
+	  bench_control bench_sbatch
 	@python3 bench/bench.py $(NAMES)
 
 torture: build  # Kills server and supervisors at 1,000 random moments (KILLS=, SEED=)

@@ -6,6 +6,7 @@ under --scratch. Exits with 1 when a bar is missed. A peer that cannot be instal
 word. `bench.py NAME...` runs only the rows whose name contains one of the words.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -20,11 +21,13 @@ import time
 from dialects_bench import dialects
 from python_bench import python_package
 from query_bench import queries
+from slurm_bench import slurm
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
 TRAINYARD = str(BUILD / "trainyard")
 LOAD = str(BUILD / "bench_load")
+CONTROL = str(BUILD / "bench_control")
 STAMP = str(BUILD / "bench_stamp")
 PYTHON = "/usr/bin/python3"
 
@@ -45,7 +48,9 @@ class Home:
 
     def __exit__(self, *_):
         subprocess.run([TRAINYARD, "server", "stop"], env=self.env, capture_output=True)
-        subprocess.run(["pkill", "-9", "-f", str(self.path)], capture_output=True)
+        for pid in processes_of(self.path):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.path, ignore_errors=True)
 
     def run(self, *args, check=True):
@@ -78,6 +83,16 @@ class Home:
             if line.startswith("trainyard_runs{status="):
                 found[line.split('"')[1]] = float(line.split()[-1])
         return found
+
+
+def processes_of(folder):
+    """Pids whose command line names something in the folder."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if f"{folder}/".encode() in pathlib.Path(f"/proc/{entry}/cmdline").read_bytes():
+                found.append(int(entry))
+    return found
 
 
 def now():
@@ -425,8 +440,18 @@ def resident(scratch):
         yield row("binary, stripped", f"{size / 2**20:.1f} MB", "-", None, "<= 25 MB", size <= 25 * 2**20)
 
 
+def control_plane(scratch):
+    """bench/control_bench.cc: 10,000 simulated nodes, 100,000 runs in the queue."""
+    done = subprocess.run([CONTROL], env=dict(os.environ, TMPDIR=scratch), capture_output=True, text=True)
+    for line in done.stdout.splitlines():
+        figure, ours, base, bar, met = line.split("\t")
+        yield row(figure, ours, base, None, bar, met == "met")
+    if done.returncode != 0:
+        yield row("  all runs to their end, once, in order", "-", done.stderr.strip(), None, "", False)
+
+
 ROWS = [start_latency, submit_true, many_finished, durable_submissions, queued_runs, followers, console,
-        line_latency, snapshot, ignored, resident, python_package, dialects, queries]
+        line_latency, snapshot, ignored, resident, python_package, dialects, queries, control_plane, slurm]
 
 
 def main():
