@@ -51,6 +51,9 @@ struct HeldAttempt {
 
 // What a machine says when it asks for orders: all that it holds.
 struct MachineReport {
+  // Of the process there, and counting from 1: one that was overtaken by the next says nothing.
+  std::string session;
+  int64_t number = 0;
   MachineFacts facts;
   int64_t seen = 0;  // The version of the orders it has carried out.
   std::vector<HeldAttempt> held;

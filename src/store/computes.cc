@@ -84,6 +84,15 @@ Status check_runs_over(db::Db& db, const Compute& compute, std::string_view what
               "Wait for them, or cancel them with: trainyard run cancel");
 }
 
+Status check_no_machine(db::Db& db, int64_t workspace, std::string_view name) {
+  TRY_SET(db::Statement row, db.query("SELECT 1 FROM machines WHERE workspace_id = ? AND name = ?",
+                                      {workspace, name}));
+  TRY_SET(const bool taken, row.next());
+  if (!taken) return {};
+  return fail(ErrorKind::conflict,
+              "the name '" + std::string(name) + "' is taken by a machine that has joined");
+}
+
 // Each key is one of a spec's; name and engine are what a compute is.
 Result<ComputeSpec> changed_spec(const ComputeSpec& before, const Json& changes) {
   Json json = wire::encode(before);
@@ -145,6 +154,7 @@ Result<ComputeMade> insert_compute(db::Transaction& transaction, std::string_vie
   TRY_SET(const Workspace in, load_workspace(transaction.db(), workspace));
   TRY_SET(const std::optional<Compute> there, find_compute(transaction.db(), in.id, spec.name));
   if (there && there->spec == spec) return ComputeMade{*there, false};
+  TRY(check_no_machine(transaction.db(), in.id, spec.name));
   if (there) {
     return fail(ErrorKind::conflict,
                 "compute '" + spec.name +

@@ -15,6 +15,7 @@ std::span<const Migration> migrations() {
       {2, embedded("migrations/002.sql")},
       {3, embedded("migrations/003.sql")},
       {4, embedded("migrations/004.sql")},
+      {5, embedded("migrations/005.sql")},
   };
   ENSURE(!kSteps.front().sql.empty());
   return kSteps;

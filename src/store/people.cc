@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/id.h"
+#include "store/machines.h"
 
 namespace trainyard::store {
 namespace {
@@ -26,6 +27,14 @@ Status check_fence(const AttemptId& attempt, int newest, bool run_is_over, bool 
                                                   : std::string("it has ended");
   return fail(ErrorKind::conflict, "attempt " + std::to_string(attempt.number) + " of run " +
                                        attempt.run.value + " is over: " + why);
+}
+
+// A machine that has joined; who let it in need not be there any more.
+Result<Identity> identify_machine(db::Db& db, std::string_view secret) {
+  TRY_SET(const std::optional<Machine> machine, machine_of_credential(db, secret));
+  if (machine) return Identity{.user = machine->owner, .machine = machine->id};
+  return fail(ErrorKind::denied, "the machine's credential is not known here (any more)",
+              "Join again with a new token: trainyard node join");
 }
 
 }  // namespace
@@ -140,13 +149,16 @@ Status revoke_token_of(db::Transaction& transaction, int64_t id, WallTime now) {
 }
 
 Result<Identity> identify_by(db::Db& db, std::string_view secret, WallTime now) {
-  TRY_SET(db::Statement row,
-          db.query("SELECT t.user_name, u.role, t.expires, t.revoked, r.id, t.attempt, r.attempt, "
-                   "r.final, a.ended FROM tokens t LEFT JOIN users u ON u.name = t.user_name "
-                   "LEFT JOIN runs r ON r.number = t.run "
-                   "LEFT JOIN attempts a ON a.run = t.run AND a.number = t.attempt "
-                   "WHERE t.hash = ?",
-                   {sha256(secret).hex()}));
+  if (secret.starts_with(kMachinePrefix)) return identify_machine(db, secret);
+  TRY_SET(
+      db::Statement row,
+      db.query(
+          "SELECT t.user_name, u.role, t.expires, t.revoked, r.id, t.attempt, r.attempt, "
+          "r.final, a.ended, t.kind, t.id FROM tokens t LEFT JOIN users u ON u.name = t.user_name "
+          "LEFT JOIN runs r ON r.number = t.run "
+          "LEFT JOIN attempts a ON a.run = t.run AND a.number = t.attempt "
+          "WHERE t.hash = ?",
+          {sha256(secret).hex()}));
   TRY_SET(const bool any, row.next());
   if (!any) {
     return fail(ErrorKind::denied, "the token is not known here",
@@ -158,15 +170,18 @@ Result<Identity> identify_by(db::Db& db, std::string_view secret, WallTime now) 
   if (expires && *expires <= now) {
     return fail(ErrorKind::denied, "the token has expired " + format_time(*expires));
   }
+  if (row.text(9) == "node") {
+    return Identity{.user = row.text(0), .node_token = row.integer(10)};
+  }
   if (!row.is_null(4)) {
     const AttemptId attempt{RunId{row.text(4)}, static_cast<int>(row.integer(5))};
     TRY(check_fence(attempt, static_cast<int>(row.integer(6)), row.integer(7) != 0,
                     !row.is_null(8)));
-    return Identity{row.text(0), Role::submitter, attempt};
+    return Identity{.user = row.text(0), .role = Role::submitter, .attempt = attempt};
   }
   if (row.is_null(1)) return fail(ErrorKind::denied, "the token's user does not exist any more");
   TRY_SET(const Role role, role_from(row.text(1)));
-  return Identity{row.text(0), role, std::nullopt};
+  return Identity{.user = row.text(0), .role = role};
 }
 
 }  // namespace trainyard::store
