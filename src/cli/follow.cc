@@ -192,6 +192,21 @@ Result<Followed> wait_for_run(Context& context, const RunId& id) {
   }
 }
 
+namespace {
+
+// Only several nodes have anything to be warned of at the end.
+Status say_warnings(Context& context, const RunId& id, const client::FollowState& state) {
+  if (!state.final || state.next.size() < 2) return {};
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json run, api->run(id));
+  for (const Json& warning : run.value("warnings", Json::array())) {
+    if (warning.is_string()) context.say("warning: " + warning.get<std::string>());
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<int> finish_followed(Context& context, const RunId& id, const Followed& followed) {
   if (followed.outcome == Outcome::output_closed) return kExitPipe;
   if (followed.outcome == Outcome::detached) {
@@ -209,6 +224,7 @@ Result<int> finish_followed(Context& context, const RunId& id, const Followed& f
     }
   }
   const client::FollowState& state = followed.state;
+  TRY(say_warnings(context, id, state));
   // "Canceled: canceled" would say nothing.
   const bool says_more = !state.error.empty() && state.error != "canceled";
   if (says_more) context.say(state.status + ": " + state.error);

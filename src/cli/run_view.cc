@@ -93,6 +93,9 @@ std::string about(const Json& run, WallTime now) {
   add("status", cell_of(run, "status") + (exit.empty() ? "" : ", exit " + exit));
   add("reason", cell_of(run, "reason"));
   if (cell_of(run, "error") != cell_of(run, "reason")) add("error", cell_of(run, "error"));
+  for (const Json& warning : member(run, "warnings")) {
+    if (warning.is_string()) add("warning", warning.get<std::string>());
+  }
   add("command", command_line(member(run, "command")));
   add("experiment", cell_of(run, "experiment"));
   add("workspace", cell_of(run, "workspace"));

@@ -65,6 +65,12 @@ Json nodes_to_json(const Run& run) {
   return nodes;
 }
 
+// Of its newest attempt.
+Json warnings_to_json(const Run& run) {
+  if (run.attempts.empty() || !run.attempts.back().end) return Json::array();
+  return run.attempts.back().end->warnings;
+}
+
 // Path -> URL, for the console of each rank under its names.
 Json log_files(const Run& run, std::string_view base_url) {
   Json files = Json::object();
@@ -128,6 +134,7 @@ Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
       {"timeline", timeline_to_json(run, now)},
       {"parentId", run.parent.empty() ? Json() : Json(run.parent)},
       {"nodes", nodes_to_json(run)},
+      {"warnings", warnings_to_json(run)},
       {"logFiles", log_files(run, base_url)},
       {"snapshotId", run.spec.snapshot.empty() ? Json() : Json(run.spec.snapshot)},
       {"snapshotFiles", run.snapshot_files},

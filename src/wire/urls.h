@@ -6,12 +6,13 @@
 
 #include "base/id.h"
 
+// clang-format off
 // Every URL of the API, once: patterns for the server's routes, functions for its clients.
 //
 //   GET    /health /version /metrics                      no token for the first two
 //   GET    /api/v1/openapi.json
-//   GET    /api/v1/server                                 pid, url, socket, version, home; ?token=1
-//   over the socket POST   /api/v1/server/stop                            admin, Unix socket only
+//   GET    /api/v1/server          pid, url, socket, version, home; ?token=1 over the socket
+//   POST   /api/v1/server/stop                 admin, Unix socket only
 //   POST   /api/v1/server/backup   {"folder"}             admin, Unix socket only
 //   POST   /api/v1/server/check    {"content": bool}      admin, Unix socket only
 //   GET    /api/v1/targets                                [{"name":"local","cpus",…,"free"}]
@@ -25,29 +26,30 @@
 //   GET|POST        /api/v1/workspaces/{name}/computes    ComputeSpec -> 201, 200 same again, 409
 //   GET|PATCH|DELETE /api/v1/workspaces/{name}/computes/{name}   PATCH: fields of a ComputeSpec
 //   POST   /api/v1/workspaces/{name}/computes/{name}/pause|resume
+//   GET    /api/v1/workspaces/{name}/computes/{name}/nodes   [{"name","state","runs","reason",…}]
 //   GET    /api/v1/sizes
 //   PUT|DELETE      /api/v1/sizes/{name}     fields of a VmSize
-//   POST   /api/v1/runs            {"id", "spec": RunSpec} -> 201 run, 200 same again, 409 another
-//   spec,
-//                                  404 kind not_found "snapshot …" when its tree is not here yet
+//   POST   /api/v1/runs            {"id", "spec": RunSpec} -> 201 run, 200 same again,
+//                                  409 another spec, 404 "snapshot …" when its tree is not here
 //   GET    /api/v1/runs            ?workspace&experiment&status&target&parent&limit&cursor
 //   GET    /api/v1/runs/{id}       a unique beginning of the id will do, here and below
 //   POST   /api/v1/runs/{id}/cancel
 //   GET    /api/v1/runs/{id}/wait  ?version=V&wait=S: the run once its version is above V, or at S
 //   GET    /api/v1/runs/{id}/follow ?from=0,0&version=V&wait=S&rank=R: frames, see below
 //   GET    /api/v1/runs/{id}/files
-//   [{"path","size","kind":"console|view|alias|log|system|output|snapshot"}] GET
-//   /api/v1/runs/{id}/files/{path...}  ?from=N&wait=S: bytes from N; header x-next, x-final: 0|1
+//                                  [{"path","size","kind":"console|view|alias|log|output|…"}]
+//   GET    /api/v1/runs/{id}/files/{path...}  ?from=N&wait=S: bytes; headers x-next, x-final
 //   GET    /api/v1/runs/{id}/outputs          the tree of outputs/, as text (snapshot/tree.h)
 //   GET    /api/v1/runs/{id}/snapshot         the tree of the code
 //   POST   /api/v1/blobs                      a pack, see below -> {"kept", "bad": [hex…]}
 //   POST   /api/v1/blobs/missing  {"digests": [hex…]} -> {"missing": [hex…]}
 //   GET|HEAD /api/v1/blobs/{digest}
-//   POST   /api/v1/runs/{id}/attempts/{n}/reports   {"reports": [Report…]} -> Orders; [] is a
-//   heartbeat GET    /api/v1/runs/{id}/attempts/{n}/orders    ?cancel=0&wait=S: Orders once
-//   `cancel` differs POST   /api/v1/runs/{id}/attempts/{n}/console/{rank} ?from=N: console frames
-//   -> {"size"} POST   /api/v1/runs/{id}/attempts/{n}/files     ?path=logs/x&from=N[&reset=1]:
-//   bytes -> {"size"}
+//   POST   /api/v1/runs/{id}/attempts/{n}/reports  ?node=K {"reports": [Report…]} -> Orders;
+//                                  [] is a heartbeat
+//   GET    /api/v1/runs/{id}/attempts/{n}/orders   ?node=K&cancel=0&go=0&stop=0&wait=S: Orders once
+//                                  they say more than that
+//   POST   /api/v1/runs/{id}/attempts/{n}/console/{rank}  ?from=N: console frames -> {"size"}
+//   POST   /api/v1/runs/{id}/attempts/{n}/files    ?path=logs/x&from=N[&reset=1]: bytes -> {"size"}
 //
 // Console frames (supervisor -> server): u8 'o'|'e', u32 LE length, bytes. `from` counts the
 // attempt's console bytes, frames' heads not counted. The answer's `size` is how many the server
@@ -61,6 +63,7 @@
 // answer's console may go on: ask until nothing comes.
 //
 // A pack: per blob 32 bytes of SHA-256, u64 LE size, bytes.
+// clang-format on
 namespace trainyard::wire {
 
 inline constexpr std::string_view kApi = "/api/v1";
