@@ -64,7 +64,8 @@ void close_between(unsigned first, unsigned last, unsigned limit) {
 // Keeps the plan's descriptors and our stderr. The supervisor's lock must not outlive it in us.
 void close_others(const InitPlan& plan) {
   std::vector<unsigned> kept{2, static_cast<unsigned>(plan.socket),
-                             static_cast<unsigned>(plan.null)};
+                             static_cast<unsigned>(plan.null),
+                             static_cast<unsigned>(plan.handover)};
   for (const InitPlan::Rank& rank : plan.ranks) {
     kept.push_back(static_cast<unsigned>(rank.out));
     kept.push_back(static_cast<unsigned>(rank.err));
@@ -167,9 +168,12 @@ void Init::obey() {
 void Init::start_ranks() {
   const auto on_death = plan_.isolation == Isolation::sweep ? Program::OnParentDeath::die
                                                             : Program::OnParentDeath::live;
-  for (const InitPlan::Rank& rank : plan_.ranks) {
-    const Program::Streams streams{plan_.null, rank.out, rank.err};
-    const Program::Started started = rank.program->start(streams, plan_.files, on_death);
+  const StartFailure unmade = make_programs();
+  for (size_t i = 0; i < plan_.ranks.size(); ++i) {
+    const Program::Streams streams{plan_.null, plan_.ranks[i].out, plan_.ranks[i].err};
+    const Program::Started started = unmade.step != StartStep::none
+                                         ? Program::Started{0, unmade}
+                                         : programs_[i]->start(streams, plan_.files, on_death);
     if (started.failure.step != StartStep::none) {
       tell({.notice = Notice::start_failed,
             .rank = static_cast<int32_t>(ranks_.size()),
@@ -187,6 +191,17 @@ void Init::start_ranks() {
   started_ = true;
   sample_at_ms_ = now_ms() + kSampleEveryMs;
   tell({.notice = Notice::started});
+}
+
+// We have one thread, as the supervisor had when it forked us: memory may be had.
+StartFailure Init::make_programs() {
+  const Result<std::vector<RankCommand>> ranks = take_handover(plan_.handover);
+  close(plan_.handover);
+  if (!ranks || ranks->size() != plan_.ranks.size()) return {StartStep::exec, EIO};
+  for (const RankCommand& rank : *ranks) {
+    programs_.push_back(std::make_unique<Program>(rank.command, rank.environment, plan_.folder));
+  }
+  return {};
 }
 
 void Init::reap() {

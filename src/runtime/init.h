@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "runtime/handover.h"
 #include "runtime/message.h"
 #include "runtime/program.h"
 
@@ -18,10 +19,11 @@ enum class Isolation {
 // What init needs, made before it is forked.
 struct InitPlan {
   Isolation isolation = Isolation::pid_namespace;  // Never automatic.
-  int socket = -1;  // To the supervisor; its end means that the supervisor is dead.
-  int null = -1;    // /dev/null, the ranks' stdin.
+  int socket = -1;    // To the supervisor; its end means that the supervisor is dead.
+  int null = -1;      // /dev/null, the ranks' stdin.
+  int handover = -1;  // Holds the ranks' commands when they are to be started.
+  fs::path folder;    // Where they start.
   struct Rank {
-    std::unique_ptr<Program> program;
     int out = -1;
     int err = -1;
   };
@@ -48,6 +50,7 @@ class Init {
 
   void obey();
   void start_ranks();
+  StartFailure make_programs();
   void reap();
   void reap_one(pid_t pid, int status);
   void sample();
@@ -60,6 +63,7 @@ class Init {
   NoticePacket usage(Notice notice) const;
 
   const InitPlan& plan_;
+  std::vector<std::unique_ptr<Program>> programs_;
   std::vector<Rank> ranks_;
   bool started_ = false;
   int64_t memory_bytes_ = 0;

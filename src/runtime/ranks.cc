@@ -135,7 +135,8 @@ Status Ranks::open_pipes(size_t count) {
 
 Status Ranks::fork(Isolation isolation, const RanksOptions& options, const rlimit& files) {
   write_ends_.clear();
-  TRY(open_pipes(options.ranks.size()));
+  TRY(open_pipes(options.count));
+  TRY_SET(handover_, open_handover());
   TRY_SET(const Fd null, open_file("/dev/null", O_RDONLY));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -143,14 +144,13 @@ Status Ranks::fork(Isolation isolation, const RanksOptions& options, const rlimi
   }
   socket_ = Fd(ends[0]);
   Fd theirs(ends[1]);
-  InitPlan plan{.isolation = isolation, .socket = theirs.get(), .null = null.get(), .files = files};
-  for (size_t i = 0; i < options.ranks.size(); ++i) {
-    auto environment = options.ranks[i].environment;
-    environment[std::string(kMarkVariable)] = options.mark;
-    plan.ranks.push_back(
-        {std::make_unique<Program>(options.ranks[i].command, environment, options.folder),
-         write_ends_[i].out.get(), write_ends_[i].err.get()});
-  }
+  InitPlan plan{.isolation = isolation,
+                .socket = theirs.get(),
+                .null = null.get(),
+                .handover = handover_.get(),
+                .folder = options.folder,
+                .files = files};
+  for (const Pipes& rank : write_ends_) plan.ranks.push_back({rank.out.get(), rank.err.get()});
   TRY_SET(const pid_t pid, fork_init(plan));
   theirs.reset();
   write_ends_.clear();
@@ -175,7 +175,17 @@ Ranks::Outputs Ranks::take_outputs(int rank) {
   return std::move(outputs_.at(static_cast<size_t>(rank)));
 }
 
-void Ranks::start() { order(Order::start); }
+Status Ranks::start(std::vector<RankCommand> commands) {
+  ENSURE(commands.size() == outputs_.size());
+  for (RankCommand& each : commands) {
+    each.environment[std::string(kMarkVariable)] = leftovers_.mark;
+  }
+  TRY(hand_over(handover_.get(), commands));
+  handover_.reset();
+  order(Order::start);
+  return {};
+}
+
 void Ranks::terminate_first() { order(Order::terminate_first); }
 void Ranks::terminate_group() { order(Order::terminate_group); }
 void Ranks::kill_all() { order(Order::kill_all); }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "runtime/handover.h"
 #include "runtime/init.h"
 #include "runtime/message.h"
 
@@ -17,13 +17,8 @@ namespace trainyard::runtime {
 // The variable that marks every process of an attempt.
 inline constexpr std::string_view kMarkVariable = "TRAINYARD_ATTEMPT_MARK";
 
-struct RankCommand {
-  std::vector<std::string> command;
-  std::map<std::string, std::string> environment;  // All of it.
-};
-
 struct RanksOptions {
-  std::vector<RankCommand> ranks;
+  size_t count = 1;
   fs::path folder;   // Where they start.
   std::string mark;  // Random; set in their environment.
   Isolation isolation = Isolation::automatic;
@@ -57,36 +52,64 @@ struct AllDead {
   Usage usage;
   bool init_lost = false;  // Somebody killed init: ranks that had not ended were killed with it.
 };
-using RankEvent = std::variant<AllStarted, StartFailed, RankEnded, Usage, AllDead>;
+// MPI only: what starts the ranks failed, and none of them did.
+struct LaunchFailed {
+  int exit_code = 1;
+  std::string text;     // A plain sentence.
+  bool before = false;  // Before any rank could begin.
+};
+// MPI only: the ranks here were ended for something that happened on another node.
+struct StoppedElsewhere {};
+using RankEvent = std::variant<AllStarted, StartFailed, RankEnded, Usage, AllDead, LaunchFailed,
+                               StoppedElsewhere>;
 
-// The ranks of an attempt on this node, each a process. Nothing of them outlives this object, nor
-// the process that owns it however it ends. One thread.
-class Ranks {
+// The ranks of an attempt on this node, whoever starts them. Nothing of them outlives this object,
+// nor the process that owns it however it ends. One thread.
+class RankSet {
  public:
-  // Forks init, which then waits. To be called while there is one thread.
-  static Result<std::unique_ptr<Ranks>> prepare(const RanksOptions& options);
-  ~Ranks();
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
+  virtual ~RankSet() = default;
+  RankSet(const RankSet&) = delete;
+  RankSet& operator=(const RankSet&) = delete;
 
-  const Leftovers& leftovers() const { return leftovers_; }
+  virtual const Leftovers& leftovers() const = 0;
 
   // The read ends of a rank's outputs, not blocking; taken once.
   struct Outputs {
     Fd out;
     Fd err;
   };
-  Outputs take_outputs(int rank);
+  virtual Outputs take_outputs(int rank) = 0;
 
-  void start();            // AllStarted or StartFailed follows.
-  void terminate_first();  // SIGTERM to each rank's first process.
-  void terminate_group();  // SIGTERM to each rank's process group.
-  void kill_all();         // AllDead follows.
+  // One command a rank; to be called once. AllStarted or StartFailed follows.
+  virtual Status start(std::vector<RankCommand> commands) = 0;
+  virtual void terminate_first() = 0;  // SIGTERM to each rank's first process.
+  virtual void terminate_group() = 0;  // SIGTERM to each rank's process group.
+  virtual void kill_all() = 0;         // AllDead follows.
 
   // Readable when there is an event.
-  int event_fd() const { return socket_.get(); }
+  virtual int event_fd() const = 0;
   // The next one, if there is one now. After AllDead there is none.
-  std::optional<RankEvent> next_event();
+  virtual std::optional<RankEvent> next_event() = 0;
+
+ protected:
+  RankSet() = default;
+};
+
+// Each a process of its own, started by us.
+class Ranks final : public RankSet {
+ public:
+  // Forks init, which then waits. To be called while there is one thread.
+  static Result<std::unique_ptr<Ranks>> prepare(const RanksOptions& options);
+  ~Ranks() override;
+
+  const Leftovers& leftovers() const override { return leftovers_; }
+  Outputs take_outputs(int rank) override;
+  Status start(std::vector<RankCommand> commands) override;
+  void terminate_first() override;
+  void terminate_group() override;
+  void kill_all() override;
+  int event_fd() const override { return socket_.get(); }
+  std::optional<RankEvent> next_event() override;
 
  private:
   Ranks() = default;
@@ -98,6 +121,7 @@ class Ranks {
 
   Leftovers leftovers_;
   Fd socket_;
+  Fd handover_;  // Until the ranks are started.
   std::vector<Outputs> outputs_;
   bool over_ = false;
 

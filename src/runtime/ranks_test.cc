@@ -23,8 +23,7 @@ RankCommand shell(const std::string& script) {
 
 // Some containers allow no namespace.
 std::vector<Isolation> isolations() {
-  const bool allowed =
-      Ranks::prepare({{shell("true")}, "/", "mark", Isolation::pid_namespace}).has_value();
+  const bool allowed = Ranks::prepare({1, "/", "mark", Isolation::pid_namespace}).has_value();
   if (!allowed) MESSAGE("no PID namespace is allowed here: only the sweep is tested");
   return allowed ? std::vector{Isolation::pid_namespace, Isolation::sweep}
                  : std::vector{Isolation::sweep};
@@ -48,12 +47,21 @@ bool read_some(const Fd& fd, std::string& text) {
   }
 }
 
+// Ranks that wait for their word.
+struct Ready {
+  std::unique_ptr<Ranks> ranks;
+  std::vector<RankCommand> commands;
+  Ranks* operator->() const { return ranks.get(); }
+  void start() const { REQUIRE(ranks->start(commands)); }
+};
+
 // Until all is dead; `on_output` sees rank 0's output so far whenever there is more.
 template <class F>
-Outcome carry(Ranks& ranks, F&& on_output) {
+Outcome carry(const Ready& ready, F&& on_output) {
   Outcome outcome;
+  Ranks& ranks = *ready.ranks;
   const Ranks::Outputs outputs = ranks.take_outputs(0);
-  ranks.start();
+  ready.start();
   bool open = true;
   while (!outcome.dead) {
     pollfd polled[2] = {{ranks.event_fd(), POLLIN, 0}, {open ? outputs.out.get() : -1, POLLIN, 0}};
@@ -72,16 +80,25 @@ Outcome carry(Ranks& ranks, F&& on_output) {
   return outcome;
 }
 
-Outcome carry(Ranks& ranks) {
-  return carry(ranks, [](const std::string&) {});
+Outcome carry(const Ready& ready) {
+  return carry(ready, [](const std::string&) {});
 }
 
-std::unique_ptr<Ranks> prepare(std::vector<RankCommand> commands, const fs::path& folder,
-                               Isolation isolation) {
-  Result<std::unique_ptr<Ranks>> ranks = Ranks::prepare(
-      {std::move(commands), folder, "mark-" + folder.filename().string(), isolation});
+Ready prepare(std::vector<RankCommand> commands, const fs::path& folder, Isolation isolation) {
+  Result<std::unique_ptr<Ranks>> ranks =
+      Ranks::prepare({commands.size(), folder, "mark-" + folder.filename().string(), isolation});
   REQUIRE(ranks);
-  return *std::move(ranks);
+  return {*std::move(ranks), std::move(commands)};
+}
+
+// In a child that is a supervisor to be killed.
+[[noreturn]] void hold(const RanksOptions& options, const std::string& script, int tell_init = -1) {
+  auto ranks = Ranks::prepare(options);
+  if (!ranks) _exit(1);
+  const pid_t init = (*ranks)->leftovers().init;
+  if (tell_init >= 0 && write(tell_init, &init, sizeof init) != sizeof init) _exit(1);
+  if (!(*ranks)->start({shell(script)})) _exit(1);
+  for (;;) pause();
 }
 
 // A fifo whose end says that its last writer is dead.
@@ -121,7 +138,7 @@ TEST_CASE("exit codes and signals come back as a shell has them") {
     const TempDir folder;
     const auto ranks =
         prepare({shell("exit 3"), shell("kill -9 $$"), shell("true")}, folder.path(), isolation);
-    const Outcome outcome = carry(*ranks);
+    const Outcome outcome = carry(ranks);
     CHECK(outcome.started);
     REQUIRE(outcome.ended.size() == 3);
     for (const RankEnded& ended : outcome.ended) {
@@ -139,7 +156,7 @@ TEST_CASE("in a namespace a process finds itself in /proc") {
   const auto ranks = prepare({shell("read pid rest < /proc/self/stat; echo $pid $$; ls /proc | "
                                     "grep -c '^[0-9]'")},
                              folder.path(), Isolation::pid_namespace);
-  const Outcome outcome = carry(*ranks);
+  const Outcome outcome = carry(ranks);
   const size_t space = outcome.output.find(' ');
   REQUIRE(space != std::string::npos);
   CHECK(outcome.output.substr(0, space) ==
@@ -152,7 +169,7 @@ TEST_CASE("a program that cannot be started kills the ranks started before it") 
     const TempDir folder;
     const auto ranks = prepare({shell("sleep 1000"), {{"pyhton"}, {{"PATH", "/usr/bin"}}}},
                                folder.path(), isolation);
-    const Outcome outcome = carry(*ranks);
+    const Outcome outcome = carry(ranks);
     CHECK_FALSE(outcome.started);
     REQUIRE(outcome.start_failed);
     CHECK(outcome.start_failed->rank == 1);
@@ -166,7 +183,7 @@ TEST_CASE("when the last rank has ended, its daemons are killed") {
     Alive alive(folder.path());
     const auto ranks =
         prepare({shell(std::string(kDaemons) + "echo up; sleep 0.2")}, folder.path(), isolation);
-    const Outcome outcome = carry(*ranks, [&](const std::string&) { alive.wait_for_writers(2); });
+    const Outcome outcome = carry(ranks, [&](const std::string&) { alive.wait_for_writers(2); });
     CHECK(outcome.ended.size() == 1);
     CHECK(alive.gone_within(0));
   }
@@ -178,13 +195,7 @@ TEST_CASE("kill -9 of the supervisor kills everything, double-forked daemons too
     Alive alive(folder.path());
     const pid_t supervisor = fork();
     if (supervisor == 0) {
-      auto ranks = Ranks::prepare({{shell(std::string(kDaemons) + "exec sleep 1000")},
-                                   folder.path(),
-                                   "mark-k9",
-                                   isolation});
-      if (!ranks) _exit(1);
-      (*ranks)->start();
-      for (;;) pause();
+      hold({1, folder.path(), "mark-k9", isolation}, std::string(kDaemons) + "exec sleep 1000");
     }
     alive.wait_for_writers(2);
     CHECK_FALSE(alive.gone_within(0));
@@ -201,7 +212,7 @@ TEST_CASE("kill -9 of init itself kills everything and is noticed") {
     const auto ranks = prepare({shell(std::string(kDaemons) + "echo up; exec sleep 1000")},
                                folder.path(), isolation);
     const pid_t init = ranks->leftovers().init;
-    const Outcome outcome = carry(*ranks, [&](const std::string&) {
+    const Outcome outcome = carry(ranks, [&](const std::string&) {
       alive.wait_for_writers(2);
       kill(init, SIGKILL);
     });
@@ -217,15 +228,8 @@ TEST_CASE("what is left when supervisor and init are both killed is found by its
   REQUIRE(pipe(ends) == 0);
   const pid_t supervisor = fork();
   if (supervisor == 0) {
-    auto ranks = Ranks::prepare({{shell(std::string(kDaemons) + "exec sleep 1000")},
-                                 folder.path(),
-                                 "mark-sweep",
-                                 Isolation::sweep});
-    if (!ranks) _exit(1);
-    const pid_t init = (*ranks)->leftovers().init;
-    if (write(ends[1], &init, sizeof init) != sizeof init) _exit(1);
-    (*ranks)->start();
-    for (;;) pause();
+    hold({1, folder.path(), "mark-sweep", Isolation::sweep},
+         std::string(kDaemons) + "exec sleep 1000", ends[1]);
   }
   pid_t init = 0;
   REQUIRE(read(ends[0], &init, sizeof init) == sizeof init);
@@ -250,7 +254,7 @@ TEST_CASE("a script saves on SIGTERM while its children live") {
                                       "echo up; while :; do sleep 0.05; done")},
                                folder.path(), isolation);
     bool asked = false;
-    const Outcome outcome = carry(*ranks, [&](const std::string&) {
+    const Outcome outcome = carry(ranks, [&](const std::string&) {
       if (!std::exchange(asked, true)) ranks->terminate_first();
     });
     CHECK(outcome.output == "up\nsaved\n");
@@ -265,7 +269,7 @@ TEST_CASE("SIGTERM to the group reaches the children, SIGKILL everything") {
     const auto ranks = prepare({shell("trap '' TERM; (trap 'echo child; exit' TERM; echo up; while "
                                       ":; do sleep 0.05; done) & wait; sleep 1000")},
                                folder.path(), isolation);
-    const Outcome outcome = carry(*ranks, [&](const std::string& text) {
+    const Outcome outcome = carry(ranks, [&](const std::string& text) {
       if (text == "up\n") ranks->terminate_group();
       if (text.find("child") != std::string::npos) ranks->kill_all();
     });
@@ -283,7 +287,7 @@ TEST_CASE("CPU time and memory of all processes are sampled") {
                        "time.process_time() < 0.5: pass\ntime.sleep(1000)\" & wait")},
                 folder.path(), isolation);
     const Ranks::Outputs outputs = ranks->take_outputs(0);
-    ranks->start();
+    ranks.start();
     Usage last;
     bool seen = false;
     int samples = 0;
@@ -308,6 +312,23 @@ TEST_CASE("CPU time and memory of all processes are sampled") {
   }
 }
 
+TEST_CASE("commands and variables larger than a pipe arrive, each with its own rank") {
+  const TempDir folder;
+  std::vector<RankCommand> commands;
+  for (const char* name : {"a", "b"}) {
+    commands.push_back(shell("[ ${#BIG} = 100000 ] && [ $NAME = " + std::string(name) + " ]"));
+    commands.back().environment["BIG"] = std::string(100'000, 'x');
+    commands.back().environment["NAME"] = name;
+    for (int i = 0; i < 20; ++i) {
+      commands.back().environment["V" + std::to_string(i)] = std::string(50'000, 'y');
+    }
+  }
+  const auto ranks = prepare(commands, folder.path(), Isolation::automatic);
+  const Outcome outcome = carry(ranks);
+  REQUIRE(outcome.ended.size() == 2);
+  for (const RankEnded& ended : outcome.ended) CHECK(ended.exit_code == 0);
+}
+
 TEST_CASE("the destructor leaves nothing behind") {
   for (const Isolation isolation : isolations()) {
     const TempDir folder;
@@ -315,7 +336,7 @@ TEST_CASE("the destructor leaves nothing behind") {
     {
       const auto ranks =
           prepare({shell(std::string(kDaemons) + "exec sleep 1000")}, folder.path(), isolation);
-      ranks->start();
+      ranks.start();
       alive.wait_for_writers(2);
     }
     CHECK(alive.gone_within(0));
@@ -332,14 +353,8 @@ TEST_CASE("without privileges ranks live in a namespace too, under their own use
   const pid_t supervisor = fork();
   if (supervisor == 0) {
     if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
-    auto ranks = Ranks::prepare(
-        {{shell("id -u > uid; echo $$ > pid;" + std::string(kDaemons) + "exec sleep 1000")},
-         folder.path(),
-         "mark-nobody",
-         Isolation::automatic});
-    if (!ranks) _exit(2);
-    (*ranks)->start();
-    for (;;) pause();
+    hold({1, folder.path(), "mark-nobody", Isolation::automatic},
+         "id -u > uid; echo $$ > pid;" + std::string(kDaemons) + "exec sleep 1000");
   }
   alive.wait_for_writers(2);
   CHECK(read_file(folder.path() / "uid").value() == "65534\n");
@@ -357,7 +372,7 @@ TEST_CASE("a hundred ranks start, with the limit of open files they would have w
   setrlimit(RLIMIT_NOFILE, &low);
   std::vector<RankCommand> commands(100, shell("[ $(ulimit -n) = 64 ]"));
   const auto ranks = prepare(commands, folder.path(), Isolation::automatic);
-  const Outcome outcome = carry(*ranks);
+  const Outcome outcome = carry(ranks);
   setrlimit(RLIMIT_NOFILE, &before);
   REQUIRE(outcome.ended.size() == 100);
   for (const RankEnded& ended : outcome.ended) CHECK(ended.exit_code == 0);

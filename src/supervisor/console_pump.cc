@@ -13,11 +13,11 @@ constexpr size_t kReadSize = 256 << 10;
 
 }  // namespace
 
-ConsolePump::ConsolePump(runtime::Ranks& ranks, std::vector<std::unique_ptr<Spool>>& spools,
+ConsolePump::ConsolePump(runtime::RankSet& ranks, std::vector<std::unique_ptr<Spool>>& spools,
                          const seal::Mask& mask)
     : spools_(spools) {
   for (size_t rank = 0; rank < spools.size(); ++rank) {
-    runtime::Ranks::Outputs outputs = ranks.take_outputs(static_cast<int>(rank));
+    runtime::RankSet::Outputs outputs = ranks.take_outputs(static_cast<int>(rank));
     pipes_.push_back({std::move(outputs.out), rank, 'o', mask});
     pipes_.push_back({std::move(outputs.err), rank, 'e', mask});
   }

@@ -17,7 +17,7 @@ namespace trainyard::supervisor {
 class ConsolePump {
  public:
   // `mask` hides what nobody may read; a copy for each pipe.
-  ConsolePump(runtime::Ranks& ranks, std::vector<std::unique_ptr<Spool>>& spools,
+  ConsolePump(runtime::RankSet& ranks, std::vector<std::unique_ptr<Spool>>& spools,
               const seal::Mask& mask = {});
 
   // Adds an entry to `polled` for each pipe that is open.

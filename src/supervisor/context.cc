@@ -1,8 +1,7 @@
 #include "supervisor/context.h"
 
+#include <sys/signalfd.h>
 #include <unistd.h>
-
-#include "base/process.h"
 
 namespace trainyard::supervisor {
 namespace {
@@ -33,7 +32,7 @@ void Context::report(ReportKind kind, std::string detail) {
   Report plain;
   plain.kind = kind;
   plain.detail = std::move(detail);
-  if (kind == ReportKind::running) plain.node = host_name();
+  if (kind == ReportKind::running) plain.node = node_name();
   report(std::move(plain));
 }
 
@@ -42,7 +41,7 @@ Status Context::try_until_answered(const std::function<Status()>& action) {
     Status status = action();
     if (status || status.error().kind != ErrorKind::unavailable) return status;
     const News news = uplink.news();
-    if (news.fenced || news.cancel) return status;
+    if (news.fenced || news.cancel || !news.stop.empty()) return status;
     clock.sleep_until(clock.steady() + pause, {});
   }
 }
@@ -61,6 +60,24 @@ void Context::stop_by_signal(std::string_view name) {
   } else {
     stop(EndCause::evicted, "its node was taken away" + signal);
   }
+}
+
+void Context::watch_orders() {
+  orders = std::make_unique<OrdersWatch>(clock, server(), assignment.token, assignment.id(),
+                                         assignment.node, uplink);
+}
+
+bool Context::stops_early() {
+  const News news = uplink.news();
+  if (news.cancel) stop(EndCause::canceled, "canceled before it was started");
+  if (!news.stop.empty()) stop(EndCause::peer_failed, news.stop);
+  signalfd_siginfo signal{};
+  if (read(signal_fd, &signal, sizeof signal) == sizeof signal) stop_by_signal("TERM");
+  return news.fenced || facts.stop.has_value();
+}
+
+int Context::global_rank(int local) const {
+  return first_rank(assignment.spec, assignment.node) + local;
 }
 
 void Context::fail_prepare(PrepareFailure failure) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "supervisor/journal.h"
 #include "supervisor/layout.h"
 #include "supervisor/log_files.h"
+#include "supervisor/node_host.h"
+#include "supervisor/orders_watch.h"
 #include "supervisor/outcome.h"
 #include "supervisor/secrets.h"
 #include "supervisor/spool.h"
@@ -30,12 +33,15 @@ struct Context {
   LogFiles& log_files;
   Uplink& uplink;
   std::vector<std::unique_ptr<Spool>>& spools;
-  runtime::Ranks* ranks = nullptr;  // None when another supervisor's attempt is ended.
+  runtime::RankSet* ranks = nullptr;  // None when another supervisor's attempt is ended.
   const Secrets* secrets = nullptr;
   int wake_fd = -1;    // Readable when the uplink has news.
   int signal_fd = -1;  // SIGTERM and the like, to us.
   int64_t seq = 0;     // Of the last report.
   Facts facts;
+  std::vector<Host> hosts;         // Every node, once the ranks may start; for ranks that meet.
+  std::optional<HeldPorts> ports;  // This node's, until the ranks start.
+  std::unique_ptr<OrdersWatch> orders;  // While the ranks live, or are waited for.
 
   // Writes it down. A full disk stops the attempt.
   void note(const std::string& record);
@@ -47,12 +53,18 @@ struct Context {
   // Somebody on this node wants us gone. On a cluster that is the node being taken away: the run
   // goes on elsewhere.
   void stop_by_signal(std::string_view name);
+  // From now on the server's orders are heard at once.
+  void watch_orders();
+  // A reason to stop before anything was started.
+  bool stops_early();
   // The ranks will not be started.
   void fail_prepare(PrepareFailure failure);
 
   // Again and again while the server is away, until we are not wanted any more.
   Status try_until_answered(const std::function<Status()>& action);
 
+  // The number of a rank of this node among all.
+  int global_rank(int local) const;
   bool fenced() { return uplink.news().fenced; }
   // Where the server is, for a connection of one's own.
   http::Address server() const;

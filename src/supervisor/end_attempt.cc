@@ -1,20 +1,36 @@
+#include "supervisor/last_lines.h"
 #include "supervisor/steps.h"
 
 namespace trainyard::supervisor {
+namespace {
+
+// Of several ranks one does not know where to look.
+std::string lines_of_failure(const Context& context) {
+  const RankExit* failed = first_failure(context.facts);
+  if (failed == nullptr || context.facts.node.empty()) return {};
+  const auto local = static_cast<size_t>(failed->rank - context.global_rank(0));
+  if (local >= context.spools.size()) return {};
+  const Spool& spool = *context.spools[local];
+  const Result<std::string> tail = spool.tail();
+  return tail ? last_lines(*tail, tail->size() == spool.size()) : std::string();
+}
+
+}  // namespace
 
 // The last report is sent when all that the attempt printed and wrote is acknowledged: what is read
 // after it never changes.
 void end_attempt(Context& context) {
-  AttemptEnd end = conclude(context.facts);
-  if (end.cause != EndCause::exited || end.exit_code != 0) context.log_files.want_system_log();
+  const AttemptEnd known = conclude(context.facts);
+  if (known.cause != EndCause::exited || known.exit_code != 0) context.log_files.want_system_log();
   const Uplink::Drained drained = context.uplink.drain();
   if (drained.outcome == Uplink::Outcome::fenced) return;
   if (drained.outcome == Uplink::Outcome::given_up) {
-    end.error += (end.error.empty() ? "" : "; ") + ("logs are not whole: " + drained.why);
+    context.facts.logs_error = "logs are not whole: " + drained.why;
   }
+  context.facts.last_lines = lines_of_failure(context);
   Report report;
   report.kind = ReportKind::ended;
-  report.end = std::move(end);
+  report.end = conclude(context.facts);
   context.report(std::move(report));
   context.uplink.wait_acknowledged(context.seq);
 }

@@ -9,6 +9,8 @@ namespace trainyard::supervisor {
 //   assignment.json       all we are told (0600)
 //   lock                  held while we live (alive_lock.h)
 //   journal               what we did
+//   evicted               why the machine went down under us; else it is not there (agent/agent.cc)
+//   hosts                 all nodes of the attempt, as Open MPI reads them
 //   work/                 the writable copy of the code; the ranks' folder
 //   spool/console-R.log   rank R's console on its way to the server, and console-R.idx
 //   spool/system.txt      what we did, for people
@@ -21,6 +23,8 @@ class Layout {
   fs::path assignment() const { return root_ / "assignment.json"; }
   fs::path lock() const { return root_ / "lock"; }
   fs::path journal() const { return root_ / "journal"; }
+  fs::path evicted() const { return root_ / "evicted"; }
+  fs::path hosts() const { return root_ / "hosts"; }
   fs::path work() const { return root_ / "work"; }
   fs::path outputs() const { return work() / "outputs"; }
   fs::path logs() const { return work() / "logs"; }

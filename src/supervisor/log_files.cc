@@ -31,7 +31,8 @@ void LogFiles::scan() {
   const fs::recursive_directory_iterator end;
   for (size_t count = 0; !error && entry != end && count < kEntriesMax; ++count) {
     if (entry.depth() >= kDepthMax) entry.disable_recursion_pending();
-    look_at("logs/" + entry->path().lexically_relative(options_.folder).string(), entry->path());
+    look_at(options_.prefix + entry->path().lexically_relative(options_.folder).string(),
+            entry->path());
     entry.increment(error);
   }
 }

@@ -16,9 +16,10 @@ namespace trainyard::supervisor {
 class LogFiles {
  public:
   struct Options {
-    fs::path folder;          // Each file becomes "logs/" + its path in there.
-    fs::path system_log;      // A file of ours;
-    std::string system_name;  // and its name at the server.
+    fs::path folder;               // Each file becomes `prefix` + its path in there.
+    fs::path system_log;           // A file of ours;
+    std::string system_name;       // and its name at the server.
+    std::string prefix = "logs/";  // Ends with a slash.
   };
   explicit LogFiles(Options options) : options_(std::move(options)) {}
 

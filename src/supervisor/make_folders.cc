@@ -14,8 +14,8 @@ Status make_folders(Context& context) {
     // A folder's name ends with a slash; of a file only the folder is made.
     TRY(make_dirs(place.parent_path()));
   }
-  for (int rank = 0; rank < context.assignment.spec.processes_per_node; ++rank) {
-    TRY(open_file(layout.records(rank), O_WRONLY | O_CREAT | O_APPEND, 0600));
+  for (int rank = 0; rank < context.facts.ranks; ++rank) {
+    TRY(open_file(layout.records(context.global_rank(rank)), O_WRONLY | O_CREAT | O_APPEND, 0600));
   }
   return {};
 }

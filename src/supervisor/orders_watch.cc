@@ -11,11 +11,11 @@ constexpr seconds kPause{1};  // After a call that failed: the uplink says how t
 }  // namespace
 
 OrdersWatch::OrdersWatch(Clock& clock, http::Address address, std::string token, AttemptId attempt,
-                         Uplink& uplink)
+                         int node, Uplink& uplink)
     : clock_(clock),
       uplink_(uplink),
       client_(std::move(address), std::move(token)),
-      server_(client_, std::move(attempt)),
+      server_(client_, std::move(attempt), node),
       thread_([this](std::stop_token stop) { run(stop); }) {}
 
 OrdersWatch::~OrdersWatch() {
@@ -28,13 +28,16 @@ OrdersWatch::~OrdersWatch() {
 }
 
 void OrdersWatch::run(std::stop_token stop) {
-  while (!stop.stop_requested()) {
-    const Result<Orders> orders = server_.orders(Orders{}, kWait);
-    if (orders && orders->cancel) {
-      uplink_.cancel_seen();
+  Orders known;
+  // After a word to stop there is nothing more to hear.
+  while (!stop.stop_requested() && !known.cancel && known.stop.empty()) {
+    const Result<Orders> orders = server_.orders(known, kWait);
+    if (orders) {
+      known = *orders;
+      uplink_.orders_seen(known);
+    } else if (clock_.sleep_until(clock_.steady() + kPause, stop)) {
       break;
     }
-    if (!orders && clock_.sleep_until(clock_.steady() + kPause, stop)) break;
   }
   over_ = true;
 }

@@ -9,11 +9,11 @@
 
 namespace trainyard::supervisor {
 
-// Waits at the server for a word to cancel, on a thread and a connection of its own, so that it is
+// Waits at the server for its orders, on a thread and a connection of its own, so that they are
 // heard at once and not with the next heartbeat. Ends by its destructor.
 class OrdersWatch {
  public:
-  OrdersWatch(Clock& clock, http::Address address, std::string token, AttemptId attempt,
+  OrdersWatch(Clock& clock, http::Address address, std::string token, AttemptId attempt, int node,
               Uplink& uplink);
   ~OrdersWatch();
 

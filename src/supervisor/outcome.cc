@@ -7,13 +7,12 @@ namespace trainyard::supervisor {
 namespace {
 
 void conclude_exits(const Facts& facts, AttemptEnd& end) {
-  const auto failed = std::find_if(facts.exits.begin(), facts.exits.end(),
-                                   [](const RankExit& exit) { return exit.exit_code != 0; });
-  if (failed == facts.exits.end()) return;
+  const RankExit* failed = first_failure(facts);
+  if (failed == nullptr) return;
   end.exit_code = failed->exit_code;
   end.signal = failed->signal;
   end.rank = failed->rank;
-  end.error = describe(*failed);
+  end.error = describe(*failed) + (facts.node.empty() ? "" : " on node " + facts.node);
 }
 
 void add_sentence(std::string& text, const std::string& sentence) {
@@ -48,7 +47,18 @@ AttemptEnd conclude(const Facts& facts) {
     conclude_exits(facts, end);
   }
   add_sentence(end.error, facts.outputs_error);
+  add_sentence(end.error, facts.logs_error);
+  if (end.rank >= 0 && !facts.last_lines.empty()) {
+    end.error += "; its last lines:\n" + facts.last_lines;
+  }
   return end;
+}
+
+const RankExit* first_failure(const Facts& facts) {
+  if (!facts.lost.empty() || facts.prepare_failure || facts.stop) return nullptr;
+  const auto failed = std::find_if(facts.exits.begin(), facts.exits.end(),
+                                   [](const RankExit& exit) { return exit.exit_code != 0; });
+  return failed == facts.exits.end() ? nullptr : &*failed;
 }
 
 std::string describe(const RankExit& exit) {

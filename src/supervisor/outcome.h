@@ -33,12 +33,19 @@ struct Facts {
   std::string lost;           // Why it counts as lost, where it does.
   std::string outputs;        // Their tree.
   std::string outputs_error;  // Why they were not kept.
+  std::string logs_error;     // Why the logs are not whole.
+  // ---- of several ranks ----
+  std::string node;        // Its name; empty: it is the only rank.
+  std::string last_lines;  // Of the first rank to fail.
   double cpu_seconds = 0;
   int64_t memory_peak_bytes = 0;
 };
 
 // What the attempt came to. No I/O.
 AttemptEnd conclude(const Facts& facts);
+
+// The first rank to fail by itself.
+const RankExit* first_failure(const Facts& facts);
 
 // "rank 2 exited with code 3", "rank 0 was killed by signal 9 (SIGKILL)".
 std::string describe(const RankExit& exit);

@@ -72,3 +72,31 @@ TEST_CASE("outputs that were not kept leave the exit code and are told") {
   facts.exits = {{0, 2, 0}};
   CHECK(conclude(facts).error == "rank 0 exited with code 2; outputs were not kept: x");
 }
+
+TEST_CASE("of several ranks the failed one is named with its node and its last lines") {
+  Facts facts{.ranks = 2, .ranks_started = true, .all_dead = true};
+  facts.exits = {{4, 0, 0}, {5, 3, 0}};
+  facts.node = "n3";
+  facts.outputs_error = "outputs were not kept: x";
+  facts.logs_error = "logs are not whole: y";
+  facts.last_lines = "a\nb";
+  CHECK(conclude(facts).error ==
+        "rank 5 exited with code 3 on node n3; outputs were not kept: x; logs are not whole: y; "
+        "its last lines:\na\nb");
+  facts.stop = Stop{EndCause::peer_failed, "rank 0 on node n1 exited with code 1"};
+  CHECK(conclude(facts).cause == EndCause::peer_failed);
+  CHECK(conclude(facts).rank == -1);
+  CHECK(conclude(facts).error.starts_with("rank 0 on node n1 exited with code 1; outputs"));
+  CHECK(conclude(facts).error.find("last lines") == std::string::npos);
+}
+
+TEST_CASE("ranks that we stopped did not fail by themselves") {
+  Facts facts{.ranks = 2, .ranks_started = true};
+  facts.exits = {{0, 0, 0}};
+  CHECK(first_failure(facts) == nullptr);
+  facts.exits.push_back({1, 143, 15});
+  REQUIRE(first_failure(facts) != nullptr);
+  CHECK(first_failure(facts)->rank == 1);
+  facts.stop = Stop{EndCause::canceled, "canceled"};
+  CHECK(first_failure(facts) == nullptr);
+}

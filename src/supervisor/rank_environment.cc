@@ -1,16 +1,10 @@
 #include "supervisor/rank_environment.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
-
-#include "base/fd.h"
 #include "base/text.h"
 #include "gpu/gpus.h"
-#include "model/run.h"
+#include "supervisor/distribution.h"
 
 namespace trainyard::supervisor {
 namespace {
@@ -49,19 +43,6 @@ void add_mlflow(const Assignment& assignment, Variables& variables) {
   variables["MLFLOW_RUN_ID"] = assignment.run;
 }
 
-// Every rank is a TensorFlow worker, the first of them the chief. The addresses follow the
-// master's: one node has them all, at ports behind each other.
-std::string tensorflow_config(const RankPlace& place, int ranks) {
-  std::vector<std::string> workers;
-  for (int rank = 0; rank < ranks; ++rank) {
-    workers.push_back("\"" + place.master_address + ":" +
-                      std::to_string(place.master_port + 1 + rank) + "\"");
-  }
-  return "{\"cluster\": {\"worker\": [" + join(workers, ", ") +
-         "]}, \"task\": {\"type\": \"worker\", \"index\": " + std::to_string(place.rank) +
-         "}, \"environment\": \"cloud\"}";
-}
-
 // Numbers count along the PCI bus, as NVML's do; CUDA's own order is another. A run that asked for
 // none sees none: another run may have them.
 void add_gpus(const Assignment& assignment, Variables& variables) {
@@ -96,34 +77,6 @@ void add_folders(const RunSpec& spec, const RankFolders& folders, Variables& var
     variables["AZURE_ML_OUTPUT_" + variable_part(name)] =
         folders.work + "/" + path.substr(0, length);
   }
-}
-
-void add_distribution(const RunSpec& spec, const RankPlace& place, Variables& variables) {
-  const int ranks = rank_count(spec);
-  const std::string rank = std::to_string(place.rank);
-  const std::string size = std::to_string(ranks);
-  const std::string local_rank = std::to_string(place.local_rank);
-  const std::string local_size = std::to_string(spec.processes_per_node);
-  const std::string node = std::to_string(place.node);
-  const std::string port = std::to_string(place.master_port);
-  variables["OMPI_COMM_WORLD_RANK"] = rank;
-  variables["OMPI_COMM_WORLD_SIZE"] = size;
-  variables["OMPI_COMM_WORLD_LOCAL_RANK"] = local_rank;
-  variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = local_size;
-  variables["OMPI_COMM_WORLD_NODE_RANK"] = local_rank;  // Open MPI's word for the rank on a node.
-  variables["MASTER_ADDR"] = place.master_address;
-  variables["MASTER_PORT"] = port;
-  variables["WORLD_SIZE"] = size;
-  variables["RANK"] = rank;
-  variables["LOCAL_RANK"] = local_rank;
-  variables["LOCAL_WORLD_SIZE"] = local_size;
-  variables["NODE_RANK"] = node;
-  variables["GROUP_RANK"] = node;
-  variables["TF_CONFIG"] = tensorflow_config(place, ranks);
-  variables["AZ_BATCHAI_TASK_INDEX"] = rank;
-  variables["AZ_BATCHAI_NUM_GPUS"] = std::to_string(spec.resources.gpus);
-  // Azure sets it only where there are several nodes, and Lightning decides by it (its #14118).
-  if (spec.nodes > 1) variables["AZ_BATCH_MASTER_NODE"] = place.master_address + ":" + port;
 }
 
 bool is_name_character(char c, bool first) {
@@ -186,8 +139,7 @@ Variables rank_environment(const Assignment& assignment, const RankPlace& place,
   add_gpus(assignment, variables);
   add_folders(spec, folders, variables);
   add_mlflow(assignment, variables);
-  const bool asked = !spec.distribution.empty() && spec.distribution != "none";
-  if (asked || rank_count(spec) > 1) add_distribution(spec, place, variables);
+  if (is_distributed(spec)) add_distribution(spec, place, folders.host_file, variables);
   return variables;
 }
 
@@ -206,18 +158,9 @@ std::vector<std::string> rank_command(const RunSpec& spec, const Variables& vari
   return spec.command;
 }
 
-Result<uint16_t> free_port() {
-  const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (!listener || bind(listener.get(), any, size) != 0 ||
-      getsockname(listener.get(), any, &size) != 0) {
-    return fail_errno(errno, "find a free port");
-  }
-  return ntohs(address.sin_port);
+bool is_distributed(const RunSpec& spec) {
+  const bool asked = !spec.distribution.empty() && spec.distribution != "none";
+  return asked || rank_count(spec) > 1;
 }
 
 }  // namespace trainyard::supervisor

@@ -1,27 +1,29 @@
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "model/assignment.h"
+#include "model/report.h"
 
 namespace trainyard::supervisor {
 
 // Where a rank stands among the ranks of its attempt.
 struct RankPlace {
-  int rank = 0;        // Among all.
-  int local_rank = 0;  // On its node.
   int node = 0;
-  std::string master_address = "127.0.0.1";  // Of the node of rank 0.
-  uint16_t master_port = 0;                  // Free there; chosen per attempt.
+  int local_rank = 0;
+  // Every node, in order. The first one's port is the master's; TensorFlow's tasks take the ports
+  // behind their node's, one each.
+  std::vector<Host> hosts = {{.name = "localhost", .address = "127.0.0.1", .port = 0}};
 };
 
 // What a rank finds on its node.
 struct RankFolders {
-  std::string work;     // Where it starts.
-  std::string records;  // Its file for what it tells.
-  std::string python;   // The folder that holds our package; empty: none.
+  std::string work;       // Where it starts.
+  std::string records;    // Its file for what it tells.
+  std::string python;     // The folder that holds our package; empty: none.
+  std::string host_file;  // All nodes, as Open MPI reads them.
   std::map<std::string, std::string> node_variables;  // Our own, for a run that is not of `local`.
 };
 
@@ -37,7 +39,7 @@ Variables rank_environment(const Assignment& assignment, const RankPlace& place,
 // ${VAR} filled in where the spec asks for it. A variable that is not there stays as written.
 std::vector<std::string> rank_command(const RunSpec& spec, const Variables& variables);
 
-// A TCP port that nobody listens on now.
-Result<uint16_t> free_port();
+// Whether the ranks see the variables by which ranks meet.
+bool is_distributed(const RunSpec& spec);
 
 }  // namespace trainyard::supervisor

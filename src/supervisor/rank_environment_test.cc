@@ -93,37 +93,10 @@ TEST_CASE("one rank that asks for a distribution, and several that do not, see a
   Assignment several = assignment();
   several.spec.processes_per_node = 2;
   for (const Assignment& a : {asks, several}) {
-    const auto variables = rank_environment(a, {.master_port = 5000});
+    const auto variables = rank_environment(a, {});
     for (const char* name : kDistributed) CHECK_MESSAGE(variables.contains(name), name);
     CHECK_FALSE(variables.contains("AZ_BATCH_MASTER_NODE"));  // One node.
   }
-}
-
-TEST_CASE("each rank has its numbers") {
-  Assignment a = assignment();
-  a.spec.nodes = 2;
-  a.spec.processes_per_node = 2;
-  auto variables = rank_environment(
-      a, {.rank = 3, .local_rank = 1, .node = 1, .master_address = "n0", .master_port = 5000});
-  const std::pair<const char*, const char*> expected[] = {
-      {"OMPI_COMM_WORLD_RANK", "3"},
-      {"OMPI_COMM_WORLD_SIZE", "4"},
-      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-      {"MASTER_ADDR", "n0"},
-      {"MASTER_PORT", "5000"},
-      {"WORLD_SIZE", "4"},
-      {"RANK", "3"},
-      {"LOCAL_RANK", "1"},
-      {"NODE_RANK", "1"},
-      {"AZ_BATCHAI_TASK_INDEX", "3"},
-      {"AZ_BATCH_MASTER_NODE", "n0:5000"},
-  };
-  for (const auto& [name, value] : expected) CHECK_MESSAGE(variables[name] == value, name);
-  const auto config = wire::parse(variables["TF_CONFIG"]);
-  REQUIRE(config);
-  CHECK((*config)["task"]["index"] == 3);
-  CHECK((*config)["cluster"]["worker"].size() == 4);
 }
 
 TEST_CASE("what we set wins over what a job declares, except a tracking server of its own") {
@@ -148,8 +121,6 @@ TEST_CASE("a submitter without PATH gets one") {
   a.spec.submit_environment.clear();
   CHECK(rank_environment(a, {})["PATH"].find("/usr/bin") != std::string::npos);
 }
-
-TEST_CASE("a free port is one") { CHECK(free_port().value() > 1023); }
 
 TEST_CASE("our package comes before what a job puts on its own path") {
   Assignment a = assignment();

@@ -14,8 +14,9 @@ constexpr uint64_t kPieceSize = 4 << 20;  // A line that is longer is none of ou
 
 }  // namespace
 
-Records::Records(std::vector<fs::path> files, SystemLog& log, std::vector<std::string> hidden)
-    : log_(log), hidden_(std::move(hidden)) {
+Records::Records(std::vector<fs::path> files, SystemLog& log, std::vector<std::string> hidden,
+                 int first_rank)
+    : log_(log), hidden_(std::move(hidden)), first_rank_(first_rank) {
   for (fs::path& file : files) streams_.push_back({.file = std::move(file)});
 }
 
@@ -54,7 +55,7 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
   }
   buffer.resize(end + 1);
   seal::cover(buffer, hidden_);  // Its length stays: offsets are those of the file.
-  const auto rank = static_cast<int>(found - streams_.begin());
+  const int rank = first_rank_ + static_cast<int>(found - streams_.begin());
   const uint64_t expected = stream.sent + buffer.size();
   const Result<uint64_t> taken = server.records(rank, stream.sent, buffer);
   if (!taken && taken.error().kind == ErrorKind::invalid) return give_up(taken.error().message);

@@ -15,7 +15,9 @@ namespace trainyard::supervisor {
 class Records {
  public:
   // `hidden`: texts that nobody may read (seal::forms_of); they are covered on their way.
-  Records(std::vector<fs::path> files, SystemLog& log, std::vector<std::string> hidden = {});
+  // The first of `files` is that of `first_rank`.
+  Records(std::vector<fs::path> files, SystemLog& log, std::vector<std::string> hidden = {},
+          int first_rank = 0);
 
   // Stats all files.
   void scan();
@@ -36,6 +38,7 @@ class Records {
   std::vector<Stream> streams_;
   SystemLog& log_;
   const std::vector<std::string> hidden_;
+  const int first_rank_;
 };
 
 }  // namespace trainyard::supervisor

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "client/api.h"
 #include "client/blobs.h"
+#include "supervisor/node_files.h"
 #include "supervisor/steps.h"
 
 namespace trainyard::supervisor {
@@ -12,7 +13,9 @@ Status restore_outputs(Context& context, http::Client& client) {
   if (context.assignment.outputs.empty()) return {};
   TRY_SET(const Digest digest, Digest::from_hex(context.assignment.outputs));
   TRY_SET(const std::string text, client::fetch_text(client, digest));
-  TRY_SET(const snapshot::Tree tree, snapshot::decode(text));
+  TRY_SET(const snapshot::Tree merged, snapshot::decode(text));
+  const snapshot::Tree tree =
+      context.assignment.spec.nodes > 1 ? tree_of_node(merged, context.assignment.node) : merged;
   TRY(client::download_tree(client, tree, context.layout.outputs()));
   context.log.line("outputs of the attempt before: " + std::to_string(tree.files()) + " files");
   return {};
@@ -40,7 +43,8 @@ Status restore_logs(Context& context, client::Api& api) {
     TRY_SET(const std::string path, wire::string_member(file, "path"));
     if (kind != "log" || !path.starts_with("logs/")) continue;
     TRY(check_relative_path(path));
-    TRY(restore_log(api, run, path, context.layout.work() / path));
+    const std::optional<std::string> local = log_of_node(path, context.assignment);
+    if (local) TRY(restore_log(api, run, path, context.layout.work() / *local));
   }
   return {};
 }

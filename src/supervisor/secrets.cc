@@ -38,7 +38,7 @@ Secrets fetch_secrets(const Assignment& assignment) {
   if (assignment.spec.secrets.empty()) return secrets;
   leave_no_core();
   http::Client client(server_address(assignment), assignment.token);
-  client::AttemptApi server(client, assignment.id());
+  client::AttemptApi server(client, assignment.id(), assignment.node);
   MonotoneClock clock;
   const SteadyTime until = clock.steady() + kPatience;
   for (milliseconds pause = kPauseFirst;; pause = std::min(pause * 2, kPauseMax)) {

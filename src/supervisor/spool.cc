@@ -95,12 +95,22 @@ Status Spool::read_exactly(uint64_t from, char* buffer, size_t size) const {
   return {};
 }
 
+Result<std::string> Spool::tail(size_t size) const {
+  const uint64_t end = this->size();
+  std::string bytes(std::min<uint64_t>({end, size, kTailMax}), '\0');
+  TRY(read_exactly(end - bytes.size(), bytes.data(), bytes.size()));
+  return bytes;
+}
+
 void Spool::release(uint64_t offset) {
   const uint64_t end = offset / kReleaseStep * kReleaseStep;
   if (end <= released_ || !log_) return;
+  // What is below stays longer by a tail: the last bytes of all are wanted once more.
+  const uint64_t begin = released_ - std::min<uint64_t>(released_, kTailMax);
   // A file system without holes keeps the bytes; the attempt's folder is removed with them.
   static_cast<void>(fallocate(log_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                              static_cast<off_t>(released_), static_cast<off_t>(end - released_)));
+                              static_cast<off_t>(begin),
+                              static_cast<off_t>(end - kTailMax - begin)));
   released_ = end;
 }
 

@@ -29,6 +29,10 @@ class Spool {
   // `size_max` bytes with their heads. Returns where the next begin.
   Result<uint64_t> read_frames(uint64_t from, size_t size_max, std::string& body);
 
+  // The last bytes, at most `size` of them; those are kept whatever is released.
+  static constexpr size_t kTailMax = 4096;
+  Result<std::string> tail(size_t size = kTailMax) const;
+
   // Bytes below `offset` are not read again.
   void release(uint64_t offset);
 

@@ -119,6 +119,24 @@ TEST_CASE("an earlier supervisor's spool is taken up, half an index record dropp
   CHECK(read(*spool, 0, 100).shape == "e6 o5 ");
 }
 
+TEST_CASE("the last bytes are there whatever was acknowledged") {
+  const TempDir folder;
+  const auto spool = Spool::open(folder.path(), 0).value();
+  CHECK(spool->tail().value().empty());
+  REQUIRE(spool->append('o', "short"));
+  CHECK(spool->tail().value() == "short");
+  CHECK(spool->tail(3).value() == "ort");
+  for (int i = 0; i < 3; ++i) {
+    const std::string block((4 << 20) - (i == 0 ? 5 : 0), static_cast<char>('a' + i));
+    REQUIRE(spool->append('e', block));
+    spool->release(spool->size());
+    CHECK(spool->tail().value() == block.substr(block.size() - Spool::kTailMax));
+  }
+  REQUIRE(spool->append('o', "end"));
+  CHECK(spool->tail(5).value() == "ccend");
+  CHECK(Spool::open(folder.path(), 0).value()->tail(5).value() == "ccend");
+}
+
 TEST_CASE("what is acknowledged is given back to the disk, the rest stays") {
   const TempDir folder;
   const auto spool = Spool::open(folder.path(), 0).value();

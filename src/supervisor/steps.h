@@ -4,12 +4,13 @@
 
 namespace trainyard::supervisor {
 
-// What is done for an attempt, in this order, one file each. The first five say why the ranks
+// What is done for an attempt, in this order, one file each. The first six say why the ranks
 // cannot run by an error; the others always do what they can.
 Status check_secrets(Context& context);
 Status fetch_code(Context& context);
 Status make_folders(Context& context);
 Status restore_files(Context& context);
+Status meet_nodes(Context& context);
 Status launch_ranks(Context& context);
 void watch_ranks(Context& context);
 void keep_outputs(Context& context);

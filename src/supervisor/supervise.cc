@@ -10,17 +10,13 @@
 
 #include "base/id.h"
 #include "base/process.h"
-#include "model/run.h"
-#include "sdk/sdk.h"
 #include "seal/box.h"
 #include "supervisor/alive_lock.h"
 #include "supervisor/context.h"
-#include "supervisor/rank_environment.h"
+#include "supervisor/mpi_place.h"
 #include "supervisor/secrets.h"
 #include "supervisor/steps.h"
 #include "wire/json.h"
-
-extern char** environ;
 
 namespace trainyard::supervisor {
 namespace {
@@ -31,8 +27,8 @@ struct Step {
 };
 // What makes the ranks run.
 constexpr Step kPrepare[] = {
-    {"secrets", check_secrets}, {"code", fetch_code},    {"folders", make_folders},
-    {"files", restore_files},   {"ranks", launch_ranks},
+    {"secrets", check_secrets}, {"code", fetch_code},  {"folders", make_folders},
+    {"files", restore_files},   {"nodes", meet_nodes}, {"ranks", launch_ranks},
 };
 
 runtime::Isolation wanted_isolation() {
@@ -43,56 +39,10 @@ runtime::Isolation wanted_isolation() {
   return runtime::Isolation::automatic;
 }
 
-// What the engine started us with: of a job its modules, PATH and SLURM_…; nothing of Trainyard.
-Variables own_variables() {
-  Variables found;
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string_view text = *pair;
-    const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || text.starts_with("TRAINYARD_")) continue;
-    found.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return found;
-}
-
-Result<runtime::RanksOptions> plan_ranks(const Assignment& assignment, const Layout& layout,
-                                         const Variables& secrets) {
-  runtime::RanksOptions options{
-      .folder = layout.work(), .mark = new_secret("mark_"), .isolation = wanted_isolation()};
-  const int ranks = assignment.spec.processes_per_node;
-  uint16_t port = 0;
-  // TensorFlow's workers take the ports behind it.
-  for (int tries = 0; tries == 0 || (port + ranks >= 65535 && tries < 100); ++tries) {
-    TRY_SET(port, free_port());
-  }
-  // Without it a script that does not use it runs as well.
-  const fs::path python = sdk::install(layout.python()).value_or(fs::path());
-  const Variables node = own_variables();
-  for (int rank = 0; rank < ranks; ++rank) {
-    const RankPlace place{.rank = rank, .local_rank = rank, .master_port = port};
-    Variables variables = rank_environment(
-        assignment, place, {layout.work(), layout.records(rank), python.string(), node}, secrets);
-    std::vector<std::string> command = rank_command(assignment.spec, variables);
-    options.ranks.push_back({std::move(command), std::move(variables)});
-  }
-  return options;
-}
-
-// A reason to stop before anything was started.
-bool stop_early(Context& context) {
-  const News news = context.uplink.news();
-  if (news.cancel) context.stop(EndCause::canceled, "canceled before it was started");
-  signalfd_siginfo signal{};
-  if (read(context.signal_fd, &signal, sizeof signal) == sizeof signal) {
-    context.stop_by_signal("TERM");
-  }
-  return news.fenced || context.facts.stop.has_value();
-}
-
 void prepare(Context& context) {
   context.report(ReportKind::preparing);
   for (const Step& step : kPrepare) {
-    if (stop_early(context)) return;
+    if (context.stops_early()) return;
     const Status status = step.run(context);
     if (status) continue;
     const bool full = status.error().kind == ErrorKind::no_space;
@@ -120,6 +70,7 @@ void take_over(Context& context, const History& history) {
   if (const Status killed = runtime::kill_leftovers(history.leftovers); !killed) {
     context.log.line(killed.error().message);
   }
+  remove_mpi_leftovers(context.assignment);
   const SteadyTime now = context.clock.steady();
   for (const History::Told& told : history.reports) {
     // The clock of another boot says nothing about this one.
@@ -133,10 +84,32 @@ void take_over(Context& context, const History& history) {
     }
     return;
   }
-  if (!history.conclusive(context.facts.ranks)) context.facts.lost = whose + " was killed";
+  if (!history.conclusive(context.facts.ranks)) {
+    // Who looks after this machine may know better what happened.
+    const Result<std::string> evicted = read_file(context.layout.evicted());
+    if (evicted) {
+      context.stop(EndCause::evicted, *evicted);
+    } else {
+      context.facts.lost = whose + " was killed";
+    }
+  }
   if (!history.told(ReportKind::finalizing)) context.report(ReportKind::finalizing);
   if (context.facts.ranks_started && !history.outputs_settled) keep_outputs(context);
   if (!context.fenced()) end_attempt(context);
+}
+
+// Of several nodes the first one's files have the plain names.
+LogFiles::Options log_options(const Assignment& assignment, const Layout& layout) {
+  LogFiles::Options options{.folder = layout.logs(), .system_log = layout.system_log()};
+  options.system_name = "system_logs/supervisor";
+  if (assignment.attempt > 1) options.system_name += "-" + std::to_string(assignment.attempt);
+  if (assignment.node > 0) {
+    const std::string node = "node-" + std::to_string(assignment.node);
+    options.system_name += "-" + node;
+    options.prefix = "logs/." + node + "/";
+  }
+  options.system_name += ".txt";
+  return options;
 }
 
 Result<Fd> block_signals() {
@@ -162,39 +135,45 @@ Result<int> carry(const Layout& layout) {
   TRY(make_dirs(layout.spool(), 0700));
   TRY_SET(Journal::Opened opened, Journal::open(layout.journal()));
   const History history = read_history(opened.records);
+  const int count = ranks_on(assignment.spec, assignment.node);
+  const int first = first_rank(assignment.spec, assignment.node);
 
   // Forked first, while there is one thread; it makes its namespace while we read on.
-  std::unique_ptr<runtime::Ranks> ranks;
+  std::unique_ptr<runtime::RankSet> ranks;
   Secrets secrets;
   if (!history.begun) {
     secrets = fetch_secrets(assignment);
-    TRY_SET(const runtime::RanksOptions options, plan_ranks(assignment, layout, secrets.values));
-    TRY_SET(ranks, runtime::Ranks::prepare(options));
+    TRY_SET(ranks, prepare_ranks(assignment, {.count = static_cast<size_t>(count),
+                                              .folder = layout.work(),
+                                              .mark = new_secret("mark_"),
+                                              .isolation = wanted_isolation()}));
     TRY(opened.journal.append(begin_record(getpid(), ranks->leftovers())));
     if (!secrets.values.empty()) seal::hide_from_core_dumps();
   }
   lock->describe(ranks ? ranks->leftovers().mark : history.leftovers.mark);
   MonotoneClock clock;
   SystemLog log(clock, layout.system_log());
-  const std::string suffix = assignment.attempt > 1 ? "-" + std::to_string(assignment.attempt) : "";
-  LogFiles files({layout.logs(), layout.system_log(), "system_logs/supervisor" + suffix + ".txt"});
+  LogFiles files(log_options(assignment, layout));
   std::vector<std::unique_ptr<Spool>> spools;
   std::vector<Spool*> borrowed;
-  for (int rank = 0; rank < assignment.spec.processes_per_node; ++rank) {
+  std::vector<fs::path> told;
+  for (int rank = first; rank < first + count; ++rank) {
     TRY_SET(std::unique_ptr<Spool> spool, Spool::open(layout.spool(), rank));
     borrowed.push_back(spool.get());
     spools.push_back(std::move(spool));
-  }
-  std::vector<fs::path> told;
-  for (int rank = 0; rank < assignment.spec.processes_per_node; ++rank) {
     told.push_back(layout.records(rank));
   }
-  Records records(std::move(told), log, secrets.forms());
+  Records records(std::move(told), log, secrets.forms(), first);
   const Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  Uplink uplink(
-      clock,
-      {server_address(assignment), assignment.token, assignment.id(), history.begun, layout.root()},
-      borrowed, files, records, log, [&wake] { eventfd_write(wake.get(), 1); });
+  Uplink uplink(clock,
+                {.address = server_address(assignment),
+                 .token = assignment.token,
+                 .attempt = assignment.id(),
+                 .node = assignment.node,
+                 .first_rank = first,
+                 .resumed = history.begun,
+                 .folder = layout.root()},
+                borrowed, files, records, log, [&wake] { eventfd_write(wake.get(), 1); });
   Context context{clock, assignment, layout, opened.journal, log, files, uplink, spools};
   context.ranks = ranks.get();
   context.secrets = &secrets;
@@ -202,12 +181,14 @@ Result<int> carry(const Layout& layout) {
   context.signal_fd = signals.get();
   context.seq = history.seq;
   context.facts = history.facts;
-  context.facts.ranks = assignment.spec.processes_per_node;
+  context.facts.ranks = count;
+  if (rank_count(assignment.spec) > 1) context.facts.node = node_name();
   uplink.start();
   if (history.begun) {
     take_over(context, history);
   } else {
     prepare(context);
+    context.orders.reset();
     finish(context);
   }
   ranks.reset();

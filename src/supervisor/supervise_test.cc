@@ -99,7 +99,9 @@ TEST_CASE("several ranks have their numbers, and the first to fail ends the othe
   const AttemptEnd end = yard.server.end();
   CHECK(end.exit_code == 3);
   CHECK(end.rank == 2);
-  CHECK(end.error == "rank 2 exited with code 3");
+  CHECK(end.error ==
+        "rank 2 exited with code 3 on node " + host_name() + "; its last lines:\nrank 2 of 3");
+  CHECK_FALSE(yard.server.saw(ReportKind::rank_failed));
   REQUIRE(end.ranks.size() == 3);
   CHECK(end.ranks[0].signal == SIGTERM);
   CHECK(yard.server.console(0) == "rank 0 of 3\n");

@@ -21,7 +21,8 @@ constexpr int kDrainTriesMax = 30;
 constexpr int kNoSpaceTriesMax = 8;
 
 bool goes_at_once(ReportKind kind) {
-  return kind == ReportKind::preparing || kind == ReportKind::ended;
+  return kind == ReportKind::preparing || kind == ReportKind::ready ||
+         kind == ReportKind::rank_failed || kind == ReportKind::ended;
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ Uplink::Uplink(Clock& clock, Options options, std::vector<Spool*> spools, LogFil
       log_(log),
       on_news_(std::move(on_news)),
       client_(options_.address, options_.token),
-      server_(client_, options_.attempt),
+      server_(client_, options_.attempt, options_.node),
       sent_(spools_.size(), 0),
       asked_(spools_.size(), !options_.resumed) {}
 
@@ -77,10 +78,16 @@ News Uplink::news() {
   return state_.news;
 }
 
-void Uplink::cancel_seen() {
+void Uplink::orders_seen(const Orders& orders) {
   {
     std::lock_guard lock(mutex_);
-    if (std::exchange(state_.news.cancel, true)) return;
+    News& news = state_.news;
+    const bool fresh = (orders.cancel && !news.cancel) || (orders.go && !news.go) ||
+                       (!orders.stop.empty() && news.stop.empty());
+    if (!fresh) return;
+    news.cancel = news.cancel || orders.cancel;
+    if (orders.go && !std::exchange(news.go, true)) news.hosts = orders.hosts;
+    if (news.stop.empty()) news.stop = orders.stop;
   }
   on_news_();
 }
@@ -187,7 +194,7 @@ Status Uplink::send_reports() {
     if (reports.size() == kReportsPerCall) state_.reports_due = SteadyTime::min();
   }
   changed_.notify_all();
-  if (orders->cancel) cancel_seen();
+  orders_seen(*orders);
   return {};
 }
 
@@ -208,7 +215,7 @@ Status Uplink::send_consoles() {
 
 Status Uplink::send_console(size_t rank) {
   Spool& spool = *spools_[rank];
-  const auto number = static_cast<int>(rank);
+  const int number = options_.first_rank + static_cast<int>(rank);
   if (!asked_[rank]) {
     buffer_.clear();
     TRY_SET(const uint64_t has, server_.console(number, 0, buffer_));

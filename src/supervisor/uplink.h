@@ -25,6 +25,10 @@ struct News {
   bool fenced = false;    // A newer attempt exists or the run is over: we are not wanted any more.
   bool no_space = false;  // The server's disk is full.
   std::string why;        // Of the latter two.
+  // ---- of several nodes ----
+  bool go = false;  // All of them are ready.
+  std::vector<Host> hosts;
+  std::string stop;  // Another one's rank failed, in words.
 };
 
 // Everything that goes to the server, on one thread with one connection: reports in order, consoles
@@ -37,6 +41,8 @@ class Uplink {
     http::Address address;
     std::string token;
     AttemptId attempt;
+    int node = 0;
+    int first_rank = 0;    // Of the node: that of the first spool.
     bool resumed = false;  // An earlier supervisor may have sent some of it.
     fs::path folder;  // Of the attempt: once it is gone, so is everybody who would want to know.
   };
@@ -52,7 +58,7 @@ class Uplink {
   void add(const Report& report, SteadyTime happened);
   void console_grew();
   News news();
-  void cancel_seen();  // By somebody else than this thread.
+  void orders_seen(const Orders& orders);  // Any thread.
   void fence(std::string why);
 
   // Waits until all of the consoles and files is acknowledged; to be called when they grow no more.

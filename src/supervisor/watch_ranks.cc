@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "gpu/gpus.h"
 #include "supervisor/console_pump.h"
-#include "supervisor/orders_watch.h"
 #include "supervisor/steps.h"
 #include "supervisor/stop_plan.h"
 
@@ -59,7 +58,10 @@ class RankWatch {
   void on(const runtime::RankEnded& ended);
   void on(const runtime::Usage& usage);
   void on(const runtime::AllDead& dead);
+  void on(const runtime::LaunchFailed& failed);
+  void on(const runtime::StoppedElsewhere&);
 
+  void report_failure(const RankExit& exit);
   void lose_disk(const Error& error);
   void kill_all();
   std::optional<SteadyTime> next_time() const;
@@ -70,10 +72,10 @@ class RankWatch {
   std::optional<StopPlan> plan_;
   bool killing_ = false;
   bool dead_ = false;
+  bool settled_ = false;  // It runs for longer than a moment.
   std::optional<SteadyTime> running_since_;
   std::optional<SteadyTime> sample_at_;
   std::optional<runtime::Usage> usage_;
-  std::optional<OrdersWatch> orders_;
   std::optional<gpu::Gpus> gpus_;  // Where the attempt has any.
 };
 
@@ -112,6 +114,10 @@ void RankWatch::read_news() {
     kill_all();
   }
   if (news.cancel) context_.stop(EndCause::canceled, "canceled");
+  // Where a rank of ours failed too, the server decides whose failure came first.
+  if (!news.stop.empty() && first_failure(context_.facts) == nullptr) {
+    context_.stop(EndCause::peer_failed, news.stop);
+  }
   if (news.no_space && !context_.facts.stop) {
     context_.stop(EndCause::no_space, "no space left on device: the server says: " + news.why);
     kill_all();
@@ -145,15 +151,40 @@ void RankWatch::on(const runtime::StartFailed& failed) {
 }
 
 void RankWatch::on(const runtime::RankEnded& ended) {
-  const RankExit exit{ended.rank, ended.exit_code, ended.signal};
+  const RankExit exit{context_.global_rank(ended.rank), ended.exit_code, ended.signal};
+  const bool first = first_failure(context_.facts) == nullptr;
   context_.note(exit_record(exit));
   context_.log.line(describe(exit));
   context_.facts.exits.push_back(exit);
+  if (first && first_failure(context_.facts) != nullptr) report_failure(exit);
   const auto ended_count = static_cast<int>(context_.facts.exits.size());
   // The others would wait for it for ever.
   if (exit.exit_code != 0 && !plan_ && ended_count < context_.facts.ranks) {
     plan_.emplace(context_.clock.steady(), seconds(context_.assignment.spec.grace_s));
   }
+}
+
+// So that the other nodes need not wait for this one to end.
+void RankWatch::report_failure(const RankExit& exit) {
+  if (context_.assignment.spec.nodes == 1) return;
+  Report report;
+  report.kind = ReportKind::rank_failed;
+  report.node = context_.facts.node;
+  report.exit = exit;
+  context_.report(std::move(report));
+}
+
+void RankWatch::on(const runtime::LaunchFailed& failed) {
+  if (context_.facts.stop) return;
+  if (failed.before) context_.facts.ranks_started = false;
+  context_.fail_prepare(
+      {failed.before ? EndCause::prepare_failed : EndCause::exited, failed.exit_code, failed.text});
+  if (!plan_) plan_.emplace(context_.clock.steady(), seconds(context_.assignment.spec.grace_s));
+}
+
+void RankWatch::on(const runtime::StoppedElsewhere&) {
+  if (first_failure(context_.facts) != nullptr) return;
+  context_.stop(EndCause::peer_failed, "MPI has ended the ranks of this node");
 }
 
 void RankWatch::on(const runtime::Usage& usage) {
@@ -167,8 +198,9 @@ void RankWatch::on(const runtime::AllDead& dead) {
     context_.log.line("the first process of the attempt was killed, and its ranks with it");
     for (int rank = 0; rank < context_.facts.ranks; ++rank) {
       const auto& exits = context_.facts.exits;
-      const bool known = std::any_of(exits.begin(), exits.end(),
-                                     [&](const RankExit& exit) { return exit.rank == rank; });
+      const bool known = std::any_of(exits.begin(), exits.end(), [&](const RankExit& exit) {
+        return exit.rank == context_.global_rank(rank);
+      });
       if (!known) on(runtime::RankEnded{rank, 128 + SIGKILL, SIGKILL});
     }
   }
@@ -186,9 +218,9 @@ void RankWatch::look_at_time() {
     context_.stop(EndCause::time_limit,
                   "stopped at its time limit of " + format_duration(seconds(limit)));
   }
-  if (running_since_ && !orders_ && now >= *running_since_ + kOrdersAfter) {
-    orders_.emplace(context_.clock, context_.server(), context_.assignment.token,
-                    context_.assignment.id(), context_.uplink);
+  if (running_since_ && !settled_ && now >= *running_since_ + kOrdersAfter) {
+    settled_ = true;
+    if (!context_.orders) context_.watch_orders();
     context_.log_files.want_system_log();
   }
   if (sample_at_ && now >= *sample_at_) {
@@ -258,7 +290,7 @@ std::optional<SteadyTime> RankWatch::next_time() const {
   if (running_since_ && limit > 0 && !context_.facts.stop) {
     consider(*running_since_ + seconds(limit));
   }
-  if (running_since_ && !orders_) consider(*running_since_ + kOrdersAfter);
+  if (running_since_ && !settled_) consider(*running_since_ + kOrdersAfter);
   return next;
 }
 
