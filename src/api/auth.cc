@@ -35,10 +35,12 @@ std::optional<Role> role_needed(Needs needs) {
   switch (needs) {
     case Needs::nothing:
     case Needs::attempt:
+    case Needs::node_token:
       return std::nullopt;
     case Needs::reader:
       return Role::reader;
     case Needs::submitter:
+    case Needs::machine:
       return Role::submitter;
     case Needs::admin:
     case Needs::local_admin:
@@ -95,6 +97,16 @@ Status check_may(const store::Identity& identity, Needs needs, Attempts attempts
   if (needs == Needs::attempt) {
     if (identity.attempt && identity.attempt == attempt) return {};
     return denied("this is for the supervisor of that attempt alone");
+  }
+  if (identity.node_token || needs == Needs::node_token) {
+    if (identity.node_token && needs == Needs::node_token) return {};
+    return identity.node_token ? denied("a node token lets a machine join, and nothing else")
+                               : denied("this needs a one-time node token",
+                                        "An admin makes one with: trainyard node token");
+  }
+  if (identity.machine) {
+    if (needs == Needs::machine) return {};
+    return denied("a machine's credential may not do this");
   }
   if (identity.attempt) {
     if (attempts != Attempts::refused) return {};

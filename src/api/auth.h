@@ -18,6 +18,8 @@ enum class Needs {
   admin,
   local_admin,  // And only over the Unix socket: it acts on the server's own machine.
   attempt,      // Only the token of the very attempt in the URL.
+  node_token,   // Only a one-time token of a machine that is to join.
+  machine,      // A machine's credential, or a submitter; the handler looks at whose machine it is.
 };
 
 // What an attempt's token may do on a route that asks for a role.

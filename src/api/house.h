@@ -22,6 +22,7 @@
 
 namespace trainyard::api {
 
+class Machines;
 class Targets;
 
 // What the server knows of itself; set before it opens.
@@ -31,7 +32,8 @@ struct Facts {
   std::string host;
   int pid = 0;
   WallTime started{};
-  bool loopback = false;  // Nobody on another machine can reach us.
+  bool loopback = false;      // Nobody on another machine can reach us.
+  bool server_target = true;  // This machine is a target for others than its own account.
   // On loopback, requests over TCP must name one of `hosts`: a page of a stranger's whose name was
   // made to point here names another.
   bool check_host = true;
@@ -81,6 +83,8 @@ class House {
   // Keys of parked requests: `state` is notified when the run changes, `output` when it prints too.
   static std::string state_key(const RunId& run) { return "state/" + run.value; }
   static std::string output_key(const RunId& run) { return "output/" + run.value; }
+  // Of a machine that waits for orders.
+  static std::string machine_key(std::string_view key) { return "machine/" + std::string(key); }
 
   Clock& clock;
   Log& log;
@@ -98,7 +102,8 @@ class House {
 
   // Valid once open.
   control::Control* control = nullptr;
-  Targets* targets = nullptr;  // None in tests without engines.
+  Targets* targets = nullptr;    // None in tests without engines.
+  Machines* machines = nullptr;  // The same.
   http::Server* server = nullptr;
   Facts facts;
   std::function<void()> request_stop;

@@ -20,6 +20,10 @@ std::string_view words_for(Needs needs) {
       return "admin, over the Unix socket";
     case Needs::attempt:
       return "the attempt itself";
+    case Needs::node_token:
+      return "a one-time node token";
+    case Needs::machine:
+      return "the machine itself, or a submitter whose it is";
   }
   return "";
 }

@@ -64,6 +64,7 @@ constexpr Row kTable[] = {
     {del, "/api/v1/workspaces/{workspace}/computes/{compute}", "-nnny nnn"},
     {post, "/api/v1/workspaces/{workspace}/computes/{compute}/pause", "-nnny nnn"},
     {post, "/api/v1/workspaces/{workspace}/computes/{compute}/resume", "-nnny nnn"},
+    {get, "/api/v1/workspaces/{workspace}/computes/{compute}/nodes", "-yyyy nnn"},
     {get, "/api/v1/sizes", "-yyyy yyy"},
     {put, "/api/v1/sizes/{size}", "-nnny nnn"},
     {del, "/api/v1/sizes/{size}", "-nnny nnn"},
@@ -93,6 +94,15 @@ constexpr Row kTable[] = {
     {post, "/api/v1/runs/{id}/attempts/{n}/files", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/records/{rank}", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/secrets", "-nnnn ynn"},
+
+    {post, "/api/v1/node-tokens", "-nnny nnn"},
+    {post, "/api/v1/machines", "-nnnn nnn"},  // A node token alone.
+    {post, "/api/v1/machines/own", "-nyyy nnn"},
+    {get, "/api/v1/machines", "-yyyy nnn"},
+    // The machine's own credential, or whose it is; there is no such machine.
+    {get, "/api/v1/machines/{machine}", "-nyyy nnn"},
+    {del, "/api/v1/machines/{machine}", "-nyyy nnn"},
+    {post, "/api/v1/machines/{machine}/poll", "-nyyy nnn"},
 
     // What a bare node starts from; anybody may build it.
     {get, "/api/v1/node/program", "yyyyy yyy"},

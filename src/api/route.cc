@@ -110,9 +110,10 @@ http::UploadHandler upload_handler(House& house, const RouteRow& row) {
 
 std::vector<RouteRow> all_routes() {
   std::vector<RouteRow> all;
-  for (const auto rows : {server_routes(), user_routes(), workspace_routes(), run_routes(),
-                          file_routes(), attempt_routes(), blob_routes(), metric_routes(),
-                          secret_routes(), output_routes(), node_routes(), compute_routes()}) {
+  for (const auto rows :
+       {server_routes(), user_routes(), workspace_routes(), run_routes(), file_routes(),
+        attempt_routes(), blob_routes(), metric_routes(), secret_routes(), output_routes(),
+        node_routes(), compute_routes(), machine_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;

@@ -48,6 +48,7 @@ std::span<const RouteRow> secret_routes();
 std::span<const RouteRow> output_routes();
 std::span<const RouteRow> compute_routes();
 std::span<const RouteRow> node_routes();
+std::span<const RouteRow> machine_routes();
 // All of them.
 std::vector<RouteRow> all_routes();
 
@@ -98,6 +99,8 @@ Result<RunId> readable_run(const Call& call);
 Result<RunId> writable_run(const Call& call);
 // `denied` to an attempt's token unless it is of this workspace.
 Status check_workspace(const Call& call, std::string_view workspace);
+// Says which machine `local` is, and refuses one that is not for who asks. routes_machines.cc.
+Status settle_target(const Call& call, RunSpec& spec);
 // The workspace of the attempt whose token this is.
 Result<std::string> own_workspace(const Call& call);
 

@@ -28,6 +28,7 @@ Result<http::Response> submit(const Call& call) {
   submission.spec = *std::move(decoded);
   TRY(check_spec(submission.spec));
   TRY(check_workspace(call, submission.spec.workspace));
+  TRY(settle_target(call, submission.spec));
   TRY_SET(const control::Submitted submitted, call.house.control->submit(submission));
   return answer(shown(call, submitted.run), submitted.created ? 201 : 200);
 }

@@ -134,8 +134,16 @@ Status Serving::start_control() {
                                                       .store = *store_,
                                                       .control = *control_});
   house_->targets = targets_.get();
+  machines_ = std::make_unique<Machines>(Machines::Parts{
+      .clock = *clock_,
+      .log = *log_,
+      .store = *store_,
+      .control = *control_,
+      .wake = [this](const std::string& key) { server_->notify(House::machine_key(key)); }});
+  house_->machines = machines_.get();
   // Before what is under way there is taken up.
   TRY(targets_->open_all());
+  TRY(machines_->open_all());
   TRY(control_->recover());
   house_->open(*control_, *server_, facts, [this] {
     const uint64_t one = 1;
@@ -156,6 +164,7 @@ void Serving::stop() {
   }
   control_.reset();
   targets_.reset();
+  machines_.reset();
   engine_.reset();
   server_.reset();
   if (lock_) lock_->clear();
@@ -246,6 +255,7 @@ Facts facts_of(const ServeOptions& options, const Listen& listen, uint16_t port,
   // With TLS a stranger's page cannot pass for one of ours: its name is in no certificate here.
   facts.check_host = listen.loopback() && !options.tls.given();
   facts.loopback = listen.loopback() && options.advertise.empty();
+  facts.server_target = facts.loopback || options.allow_server_target;
   facts.hosts.push_back(listen.url_host());
   if (!options.advertise.empty()) facts.hosts.push_back(host_of_url(options.advertise));
   return facts;

@@ -8,6 +8,7 @@
 #include "api/house.h"
 #include "api/listen.h"
 #include "api/lock.h"
+#include "api/machines.h"
 #include "api/targets.h"
 #include "base/home.h"
 #include "engine/engine.h"
@@ -21,6 +22,7 @@ struct ServeOptions {
   std::string listen = "127.0.0.1:0";  // Port 0: the one of the last time, else any.
   http::TlsFiles tls;                  // For TCP; none: plain.
   bool insecure = false;               // Listen beyond loopback without TLS.
+  bool allow_server_target = false;    // This machine is a target even then.
   std::string advertise;               // The URL others see, where it is not the one we listen on.
   int ready_fd = -1;                   // Gets "ok\n", or an error as a line of JSON; then closed.
   fs::path binary;                     // What supervisors are started from; empty: ourselves.
@@ -63,6 +65,7 @@ class Serving {
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<Targets> targets_;
+  std::unique_ptr<Machines> machines_;
   std::jthread control_thread_;
 };
 

@@ -11,6 +11,7 @@
 #include "cli/exit.h"
 #include "cli/follow.h"
 #include "cli/job_view.h"
+#include "cli/machine.h"
 #include "cli/progress.h"
 #include "client/blobs.h"
 #include "snapshot/capture.h"
@@ -73,7 +74,7 @@ Status check_download(const Args& args) {
 // A machine without GPUs is no reason to refuse; one with GPUs that nobody asked for is worth a
 // word.
 Status check_gpus(Context& context, client::Api& api, RunSpec& spec) {
-  if (spec.target != "local") return {};
+  if (spec.target != "local" || !spec.host.empty()) return {};
   TRY_SET(const Json targets, api.targets());
   int64_t gpus = 0;
   for (const Json& target : targets) {
@@ -250,6 +251,7 @@ Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then t
   TRY(check_metadata_file(args));
   TRY(check_download(args));
   TRY_SET(client::Api * api, context.api());
+  TRY(settle_local(context, spec));
   if (spec.resources.gpus > 0 || args.has("verbose")) TRY(check_gpus(context, *api, spec));
   snapshot::Captured captured;
   if (submission.code) {

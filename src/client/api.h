@@ -129,6 +129,7 @@ class Api {
 
   Result<Json> computes(std::string_view workspace);
   Result<Json> compute(std::string_view workspace, std::string_view name);
+  Result<Json> compute_nodes(std::string_view workspace, std::string_view name);
   // What is there already, if it is the same.
   Result<Json> create_compute(std::string_view workspace, const ComputeSpec& spec);
   // `changes`: fields of a ComputeSpec by their names.
@@ -140,6 +141,13 @@ class Api {
   // `changes`: fields of a VmSize by their names.
   Result<Json> set_size(std::string_view name, const Json& changes);
   Status delete_size(std::string_view name);
+
+  // Machines that have joined the workspace, and one's own.
+  Result<Json> machines(std::string_view workspace);
+  // `lifetime_s` 0: a day.
+  Result<Json> create_node_token(std::string_view workspace, std::string_view name,
+                                 std::string_view label, int64_t lifetime_s);
+  Status remove_machine(std::string_view key, bool force);
 
   // The run; not_found "snapshot …" when its tree must be uploaded first.
   Result<Json> submit(const RunId& id, const RunSpec& spec);

@@ -1,4 +1,4 @@
-// The calls about computes and sizes.
+// The calls about computes, sizes and machines.
 #include "client/api.h"
 #include "wire/urls.h"
 
@@ -22,6 +22,10 @@ Result<Json> Api::computes(std::string_view workspace) { return all(computes_url
 
 Result<Json> Api::compute(std::string_view workspace, std::string_view name) {
   return call(Method::get, compute_url(workspace, name));
+}
+
+Result<Json> Api::compute_nodes(std::string_view workspace, std::string_view name) {
+  return all(compute_url(workspace, name) + "/nodes");
 }
 
 Result<Json> Api::create_compute(std::string_view workspace, const ComputeSpec& spec) {
@@ -51,6 +55,23 @@ Result<Json> Api::set_size(std::string_view name, const Json& changes) {
 
 Status Api::delete_size(std::string_view name) {
   TRY(call(Method::del, sizes_url() + "/" + encode_url(name)));
+  return {};
+}
+
+Result<Json> Api::machines(std::string_view workspace) {
+  return all(std::string(wire::kApi) + "/machines?workspace=" + encode_url(workspace));
+}
+
+Result<Json> Api::create_node_token(std::string_view workspace, std::string_view name,
+                                    std::string_view label, int64_t lifetime_s) {
+  Json body = {{"workspace", workspace}, {"name", name}, {"label", label}};
+  if (lifetime_s > 0) body["expiresInSeconds"] = lifetime_s;
+  return call(Method::post, std::string(wire::kApi) + "/node-tokens", body);
+}
+
+Status Api::remove_machine(std::string_view key, bool force) {
+  TRY(call(Method::del,
+           std::string(wire::kApi) + "/machines/" + encode_url(key) + (force ? "?force=1" : "")));
   return {};
 }
 

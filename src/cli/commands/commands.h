@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "agent/place.h"
 #include "cli/command.h"
 #include "cli/context.h"
 
@@ -133,6 +134,23 @@ Result<int> token_list(Context& context);
 Result<int> token_revoke(Context& context);
 extern const std::span<const Option> kTokenCreateOptions;
 extern const std::span<const Option> kTokenChoice;
+
+Result<int> node_token(Context& context);
+Result<int> node_join(Context& context);
+Result<int> node_run(Context& context);
+Result<int> node_list(Context& context);
+Result<int> node_show(Context& context);
+Result<int> node_leave(Context& context);
+Result<int> node_remove(Context& context);
+// The one server this home's machine has joined, or that of --server.
+Result<agent::Place> joined_place(const Context& context);
+// Makes a one-time token for a machine to join with, and prints it.
+Status print_node_token(Context& context, std::string_view name, std::string_view label);
+extern const std::span<const Option> kNodeTokenOptions;
+extern const std::span<const Option> kNodeJoinOptions;
+extern const std::span<const Option> kNodeRunOptions;
+extern const std::span<const Option> kNodeChoice;
+extern const std::span<const Option> kNodeForce;
 
 Result<int> doctor(Context& context);
 Result<int> completion(Context& context);

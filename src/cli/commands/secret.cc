@@ -1,15 +1,11 @@
-#include <poll.h>
-#include <signal.h>
-#include <sys/signalfd.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <cstring>
 
-#include "base/fd.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
+#include "cli/quiet.h"
 
 namespace trainyard::cli {
 namespace {
@@ -76,68 +72,6 @@ std::string without_newline(std::string text) {
   return text;
 }
 
-// The terminal shows nothing of what is typed, for as long as one of these lives. Signals that
-// would end us wait meanwhile: who dies at the prompt leaves a shell that does not echo.
-class QuietTerminal {
- public:
-  static Result<std::unique_ptr<QuietTerminal>> open() {
-    termios before{};
-    if (tcgetattr(STDIN_FILENO, &before) != 0) return fail_errno(errno, "read the terminal");
-    return std::unique_ptr<QuietTerminal>(new QuietTerminal(before));
-  }
-  ~QuietTerminal() {
-    tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
-    pthread_sigmask(SIG_SETMASK, &unblocked_, nullptr);
-  }
-  QuietTerminal(const QuietTerminal&) = delete;
-  QuietTerminal& operator=(const QuietTerminal&) = delete;
-
-  // Up to the line's end; `cancelled` by Ctrl-C and its like.
-  Result<std::string> line() const {
-    std::string text;
-    for (;;) {
-      pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {signals_.get(), POLLIN, 0}};
-      if (poll(fds, 2, -1) < 0 && errno != EINTR) return fail_errno(errno, "wait for the value");
-      if (fds[1].revents != 0) {
-        signalfd_siginfo taken{};  // Left pending, it would end us before we have said so.
-        static_cast<void>(read(signals_.get(), &taken, sizeof taken));
-        return fail(ErrorKind::cancelled, "interrupted; nothing was set");
-      }
-      if (fds[0].revents == 0) continue;
-      char c = 0;
-      const ssize_t got = read(STDIN_FILENO, &c, 1);
-      if (got < 0 && errno != EINTR) return fail_errno(errno, "read the value");
-      if (got == 0 || (got == 1 && c == '\n')) return text;
-      if (got == 1) text += c;
-    }
-  }
-
- private:
-  explicit QuietTerminal(const termios& before) : before_(before) {
-    sigset_t ends;
-    sigemptyset(&ends);
-    for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) sigaddset(&ends, signal);
-    pthread_sigmask(SIG_BLOCK, &ends, &unblocked_);
-    signals_ = Fd(signalfd(-1, &ends, SFD_CLOEXEC));
-    termios quiet = before;
-    quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-    tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
-  }
-
-  termios before_;
-  sigset_t unblocked_{};
-  Fd signals_;
-};
-
-Result<std::string> ask(const std::string& name) {
-  TRY_SET(const auto terminal, QuietTerminal::open());
-  const std::string prompt = "value of " + name + ": ";
-  static_cast<void>(write(STDERR_FILENO, prompt.data(), prompt.size()));
-  auto line = terminal->line();
-  static_cast<void>(write(STDERR_FILENO, "\n", 1));
-  return line;
-}
-
 Result<std::string> read_value_file(const fs::path& file) {
   std::error_code ignored;
   if (fs::is_directory(file, ignored)) {
@@ -170,7 +104,7 @@ Result<std::string> value_of(const Context& context, const std::string& name) {
     TRY_SET(std::string text, read_value_file(args.value("file")));
     return without_newline(std::move(text));
   }
-  if (isatty(STDIN_FILENO) != 0) return ask(name);
+  if (isatty(STDIN_FILENO) != 0) return ask_quietly("value of " + name + ": ");
   TRY_SET(std::string text, read_all(STDIN_FILENO));
   return without_newline(std::move(text));
 }

@@ -11,6 +11,8 @@ constexpr Option kOptions[] = {
     {"--tls-cert", Takes::value, "FILE", "Speak TLS on TCP with this certificate (PEM)."},
     {"--tls-key", Takes::value, "FILE", "The certificate's key (PEM)."},
     {"--insecure", Takes::nothing, "", "Listen beyond this machine without encryption."},
+    {"--allow-server-target", Takes::nothing, "",
+     "Let others run on this machine too, by --target server."},
     {"--ready-fd", Takes::value, "FD", "Where to say that it listens, for what started it."},
 };
 
@@ -37,6 +39,7 @@ Result<int> server_run(Context& context) {
   api::ServeOptions options{.home = std::move(home)};
   if (args.has("listen")) options.listen = args.value("listen");
   options.insecure = args.has("insecure");
+  options.allow_server_target = args.has("allow-server-target");
   options.advertise = args.value("advertise");
   TRY_SET(options.tls.certificate, file_option(args, "tls-cert"));
   TRY_SET(options.tls.key, file_option(args, "tls-key"));

@@ -14,6 +14,7 @@ constexpr Option kUserNames[] = {
 constexpr Option kTokenOptions[] = {
     {"--user", Takes::value, "NAME", "Whose; else yours."},
     {"--label --name -n", Takes::value, "TEXT", "What it is for, to know it again in the list."},
+    {"--kind", Takes::value, "KIND", "user, or node: lets one machine join, once; else user."},
     {"--expires", Takes::value, "TIME", "How long it is good for: 12h, 30d; else for ever."},
 };
 constexpr Option kTokenIds[] = {
@@ -84,6 +85,15 @@ Result<int> user_delete(Context& context) {
 
 Result<int> token_create(Context& context) {
   const Args& args = context.args();
+  const std::string kind = args.value("kind", "user");
+  if (kind == "node") {
+    if (args.has("user")) return fail(ErrorKind::invalid, "a node token is nobody's: no --user");
+    TRY(print_node_token(context, args.value("label"), ""));
+    return kExitOk;
+  }
+  if (kind != "user") {
+    return fail(ErrorKind::invalid, "--kind " + kind + ": not known", "Kinds: user, node.");
+  }
   seconds lifetime{0};
   if (args.has("expires")) {
     TRY_SET(lifetime, parse_duration(args.value("expires"), "--expires"));
