@@ -85,9 +85,10 @@ class AllRuns final : public Control {
   Assignment assignment(const Claim& claim, const engine::Capacity& capacity) const;
 
   // ---- leases.cc; under tick_mutex_ ----
-  void bury_gone();
+  bool bury_gone();
   void look_after_leases();
   void lose(Loss loss);  // Its time is set here.
+  void lose_all(std::vector<Loss> losses);
 
   // ---- recover.cc; under tick_mutex_ ----
   struct Open {

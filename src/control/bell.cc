@@ -1,5 +1,8 @@
 #include "control/bell.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace trainyard::control {
 
 void Bell::ring() {
@@ -19,9 +22,12 @@ void Bell::note_gone(const AttemptId& attempt, const engine::Engine::Going& goin
   rung_.notify_one();
 }
 
-std::vector<Bell::Gone> Bell::take_gone() {
+std::pair<std::vector<Bell::Gone>, bool> Bell::take_gone(size_t max) {
   std::lock_guard lock(mutex_);
-  return std::exchange(gone_, {});
+  const auto end = gone_.begin() + static_cast<ptrdiff_t>(std::min(max, gone_.size()));
+  std::vector<Gone> first(std::make_move_iterator(gone_.begin()), std::make_move_iterator(end));
+  gone_.erase(gone_.begin(), end);
+  return {std::move(first), !gone_.empty()};
 }
 
 void Bell::wait(microseconds longest, const std::stop_token& stop) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -24,7 +25,8 @@ class Bell {
 
   void ring();
   void note_gone(const AttemptId& attempt, const engine::Engine::Going& going);
-  std::vector<Gone> take_gone();
+  // The first of them, and whether there are more.
+  std::pair<std::vector<Gone>, bool> take_gone(size_t max);
   // Until somebody rings, `longest` has passed or `stop` is requested.
   void wait(microseconds longest, const std::stop_token& stop);
 
@@ -32,7 +34,7 @@ class Bell {
   std::mutex mutex_;
   std::condition_variable_any rung_;
   bool ringing_ = false;
-  std::vector<Gone> gone_;
+  std::deque<Gone> gone_;
 };
 
 }  // namespace trainyard::control

@@ -1,19 +1,29 @@
 #include "control/all_runs.h"
 
 namespace trainyard::control {
+namespace {
 
-// The engine says that these will not report again. Whose last report has come is simply over.
-void AllRuns::bury_gone() {
-  for (const Bell::Gone& gone : bell_->take_gone()) {
+constexpr size_t kLossesMax = 64;  // Of one round: bounds how long others wait.
+
+}  // namespace
+
+// The engine says that these will not report again. Whose last report has come is simply over. When
+// a whole rack goes there are many: so many a round, and true when there are more.
+bool AllRuns::bury_gone() {
+  const auto [all, more] = bell_->take_gone(kLossesMax);
+  std::vector<Loss> losses;
+  for (const Bell::Gone& gone : all) {
     const bool live = ledger_.with([&](const Ledger& l) { return l.holds(gone.attempt); });
     if (!live) continue;
     const engine::Engine::Going& going = gone.going;
-    lose(
+    losses.push_back(
         {.attempt = gone.attempt,
          .why = going.refused || going.evicted ? going.why : "its supervisor is gone: " + going.why,
          .evicted = going.evicted,
          .refused = going.refused});
   }
+  lose_all(std::move(losses));
+  return more;
 }
 
 // Silence alone proves nothing: the engine is asked. One that lives but says nothing is given more
@@ -46,15 +56,32 @@ void AllRuns::look_after_leases() {
 }
 
 void AllRuns::lose(Loss loss) {
-  loss.at = parts_.clock.wall();
-  std::optional<Applied> applied;
-  const Status written =
-      parts_.store.write(Durable::yes, [&](db::Transaction& transaction) -> Status {
-        TRY_SET(applied, apply_loss(transaction, loss));
-        return {};
-      });
+  std::vector<Loss> one;
+  one.push_back(std::move(loss));
+  lose_all(std::move(one));
+}
+
+// In one commit: what is lost together costs one wait for the disk.
+void AllRuns::lose_all(std::vector<Loss> losses) {
+  if (losses.empty()) return;
+  for (Loss& loss : losses) loss.at = parts_.clock.wall();
+  std::vector<std::optional<Applied>> applied;
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    applied.clear();
+    for (const Loss& loss : losses) {
+      TRY_SET(std::optional<Applied> one, apply_loss(transaction, loss));
+      applied.push_back(std::move(one));
+    }
+    return {};
+  };
+  const Status written = parts_.store.write(Durable::yes, change);
+  if (!written && losses.size() > 1) {  // One of them is not to spoil the others.
+    for (Loss& loss : losses) lose(std::move(loss));
+    return;
+  }
   if (!written) {
     // Said again in the next round: a loss must not be lost.
+    const Loss& loss = losses.front();
     parts_.log.error("loss not kept",
                      {{"attempt", loss.attempt.str()}, {"error", written.error().message}});
     if (written.error().kind != ErrorKind::not_found) {
@@ -62,9 +89,11 @@ void AllRuns::lose(Loss loss) {
     }
     return;
   }
-  if (!applied) return;
-  parts_.log.warn("attempt lost", {{"attempt", loss.attempt.str()}, {"why", loss.why}});
-  settle(*applied);
+  for (size_t i = 0; i < losses.size(); ++i) {
+    if (!applied[i]) continue;
+    parts_.log.warn("attempt lost", {{"attempt", losses[i].attempt.str()}, {"why", losses[i].why}});
+    settle(*applied[i]);
+  }
 }
 
 }  // namespace trainyard::control

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <span>
+
 #include "control/all_runs.h"
 
 namespace trainyard::control {
@@ -5,6 +8,7 @@ namespace {
 
 constexpr seconds kSupervisorEnds{30};  // From its last report to its own end.
 constexpr int kReleaseTriesMax = 5;     // Then it waits for the next start of the server.
+constexpr size_t kMarksMax = 256;       // In one transaction: bounds how long others wait.
 
 }  // namespace
 
@@ -38,14 +42,17 @@ void AllRuns::release_ended() {
     }
   }
   leaving_.with([&](auto& all) { all.insert(all.end(), later.begin(), later.end()); });
-  if (released.empty()) return;
-  const Status marked =
-      parts_.store.write(Durable::no, [&](db::Transaction& transaction) -> Status {
-        for (const AttemptId& attempt : released) TRY(store::mark_released(transaction, attempt));
-        return {};
-      });
-  // Not marked, it is released once more at the next start: harmless.
-  if (!marked) parts_.log.warn("release not kept", {{"error", marked.error().message}});
+  const std::span all(released);
+  for (size_t i = 0; i < all.size(); i += kMarksMax) {
+    const auto some = all.subspan(i, std::min(kMarksMax, all.size() - i));
+    const Status marked =
+        parts_.store.write(Durable::no, [&](db::Transaction& transaction) -> Status {
+          for (const AttemptId& attempt : some) TRY(store::mark_released(transaction, attempt));
+          return {};
+        });
+    // Not marked, it is released once more at the next start: harmless.
+    if (!marked) parts_.log.warn("release not kept", {{"error", marked.error().message}});
+  }
 }
 
 }  // namespace trainyard::control

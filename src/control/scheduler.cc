@@ -26,9 +26,11 @@ SteadyTime AllRuns::tick() {
   if (next_tick_ != SteadyTime{} && now - next_tick_ > kLate) {
     ledger_.with([&](Ledger& ledger) { ledger.forgive(now - next_tick_); });
   }
-  bury_gone();
-  bool more = false;
-  for (const std::string& queue : open_queues()) more = place_waiting(queue) || more;
+  bool more = bury_gone();
+  // Who lost its node is back in line before that place is given to others.
+  if (!more) {
+    for (const std::string& queue : open_queues()) more = place_waiting(queue) || more;
+  }
   look_after_leases();
   if (clears_apart_) {
     clearing_bell_.ring();

@@ -33,6 +33,7 @@ TEST_CASE("thousands of nodes serve their queue in its order, and every run ends
   int steps = 0;
   for (; !cluster.all_over() && cluster.broken().empty() && steps < 100'000; ++steps) {
     if (steps % 10 == 5 && steps < 500) cluster.evict(nodes / 100);
+    if (steps == 60) cluster.evict(nodes / 5);  // A rack goes, in the middle of a step.
     if (steps == 50) cluster.submit(runs / 100, Priority::high);  // Goes before all that wait.
     if (steps == 100) {
       cluster.stop();
