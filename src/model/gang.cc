@@ -80,7 +80,8 @@ bool any_started(std::span<const NodePart> parts) {
 
 Orders orders_of(std::span<const NodePart> parts, int node) {
   Orders orders;
-  orders.go = std::ranges::all_of(parts, is_ready);
+  // Once they went, a node that was quick to end keeps none from starting that hears of it late.
+  orders.go = std::ranges::all_of(parts, is_ready) || any_started(parts);
   for (const NodePart& part : parts) {
     if (orders.go) orders.hosts.push_back(part.host);
     if (part.node == node) {

@@ -133,3 +133,15 @@ TEST_CASE("all well is well, and nodes that stopped for nobody are lost") {
   CHECK(combine(nodes).cause == EndCause::lost);
   CHECK(combine(nodes).exit_code == 1);
 }
+
+TEST_CASE("a node that hears late goes too, also when another has ended by then") {
+  std::vector<NodePart> nodes = parts(2);
+  for (NodePart& part : nodes) part.phase = ReportKind::ready;
+  nodes[0].phase = ReportKind::ended;
+  nodes[0].end = exited(0, 0);
+  CHECK(orders_of(nodes, 1).go);
+  CHECK(orders_of(nodes, 1).hosts.size() == 2);
+  CHECK(orders_of(nodes, 1).stop.empty());
+  nodes[0].end->ranks_started = false;
+  CHECK_FALSE(orders_of(nodes, 1).go);
+}
