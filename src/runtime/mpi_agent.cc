@@ -79,7 +79,7 @@ Result<std::string> read_line(int fd, Steady::time_point until) {
   std::string line;
   while (line.size() < kLineMax) {
     TRY_SET(const std::string byte, read_exactly(fd, 1, until));
-    if (byte == "\n") return line;
+    if (byte.front() == '\n') return line;
     line += byte;
   }
   return fail(ErrorKind::invalid, "a line is too long");

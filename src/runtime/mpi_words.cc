@@ -50,7 +50,7 @@ MpiPacket mpi_packet(MpiWord word, int32_t number, std::string_view text) {
   MpiPacket packet;
   packet.word = word;
   packet.number = number;
-  std::memcpy(packet.text, text.data(), std::min(text.size(), sizeof packet.text - 1));
+  text.copy(packet.text, sizeof packet.text - 1);
   return packet;
 }
 

@@ -17,11 +17,11 @@ enum class MpiWord : int32_t {
   // To the supervisor.
   launcher,       // Hello; with the two descriptors it prints to.
   launch_failed,  // Nothing can be launched here; `text`.
+  launch_ended,   // mpirun, or its daemon here, has ended; `number` is its exit code.
   rank,           // Hello of rank `number`.
-  begun,          // Its program runs.
   start_failed,   // Its program cannot be started: `number` is the errno, at `step`.
   stopped,        // mpirun wants it to end.
-  ended,          // `number` is its wait status.
+  ended,          // `number` is its wait status; `step` is 1 if it was told to end.
   // To a rank.
   plan,             // With three descriptors: its two outputs, and a handover.
   refused,          // It does not belong here; `text`.
