@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/exit.h"
+#include "runtime/mpi_programs.h"
 
 namespace {
 
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   try {
     const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+    if (const int code = trainyard::runtime::mpi_program(words); code >= 0) return code;
     return trainyard::cli::run(words);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n       This is a bug in Trainyard.\n", error.what());

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "http/relay.h"
+#include "runtime/mpi_programs.h"
 #include "supervisor/supervise.h"
 
 namespace {
@@ -66,6 +67,8 @@ int run(const std::vector<std::string_view>& words) {
     return trainyard::supervisor::supervise(words[2]);
   }
   if (words.size() >= 2 && words[0] == "relay") return relay(words);
+  const int code = trainyard::runtime::mpi_program({words.begin(), words.end()});
+  if (code >= 0) return code;
   std::fputs(kUsage, stderr);
   return kExitUsage;
 }

@@ -54,8 +54,9 @@ Json resources_of(const Json& run) {
 
 Json distribution_of(const Json& run) {
   const int64_t ranks = run.value("processCountPerNode", int64_t{1});
-  if (ranks <= 1) return nullptr;
-  return {{"type", "pytorch"}, {"process_count_per_instance", ranks}};
+  const bool mpi = cell_of(run, "distribution") == "mpi";
+  if (ranks <= 1 && !mpi) return nullptr;
+  return {{"type", mpi ? "mpi" : "pytorch"}, {"process_count_per_instance", ranks}};
 }
 
 Json limits_of(const Json& run) {

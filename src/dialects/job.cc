@@ -119,8 +119,10 @@ class Interpreter {
     const Node* type = at(*section, "type");
     if (type == nullptr) return error(*section, "distribution.type: is missing");
     if (!type->is_scalar()) return;
-    if (!word_of(*type, "distribution.type", {"pytorch"}, {"mpi", "tensorflow", "ray"})) return;
-    spec_.distribution = "pytorch";
+    const auto word =
+        word_of(*type, "distribution.type", {"pytorch", "mpi"}, {"tensorflow", "ray"});
+    if (!word) return;
+    spec_.distribution = *word;
     const auto ranks = whole("distribution.process_count_per_instance", 1, kRanksMax);
     spec_.processes_per_node = static_cast<int>(ranks.value_or(1));
   }

@@ -40,7 +40,7 @@ constexpr auto kKeys = std::to_array<Key>({
     {"environment_variables", kMap, kWorks, "", "variables of the run, with `${{…}}` filled in"},
     {"environment_variables.*", kText, kWorks, "", ""},
     {"compute", kText, kWorks, "local", "where it runs: `NAME` or `azureml:NAME`"},
-    {"distribution.type", kText, kWorks, "", "`pytorch`; mpi, tensorflow and ray come later"},
+    {"distribution.type", kText, kWorks, "", "`pytorch` or `mpi`; tensorflow and ray come later"},
     {"distribution.process_count_per_instance", kWhole, kWorks, "1", "ranks on each node"},
     {"distribution.worker_count", kWhole, kLater, "", "TensorFlow's workers", kTensorflow},
     {"distribution.parameter_server_count", kWhole, kLater, "", "TensorFlow's servers",

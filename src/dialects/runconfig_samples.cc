@@ -15,7 +15,7 @@ arguments: []
 target: local
 # Python, PyTorch, TensorFlow or CNTK.
 framework: Python
-# None, or Nccl or Gloo for several ranks of PyTorch.
+# None; Nccl or Gloo for several ranks of PyTorch; Mpi for those of MPI.
 communicator: None
 # Seconds after which the run is canceled; empty: none.
 maxRunDurationSeconds:

@@ -120,22 +120,38 @@ class Interpreter {
   }
 
   void framework() {
-    one_of("framework", {"Python", "PyTorch", "TensorFlow", "CNTK"},
-           {"PySpark", "PySparkInteractive", "TensorFlowParameterServer", "PythonMpi",
-            "PythonIntelMpi"});
+    const std::string word = one_of(
+        "framework", {"Python", "PyTorch", "TensorFlow", "CNTK", "PythonMpi", "PythonIntelMpi"},
+        {"PySpark", "PySparkInteractive", "TensorFlowParameterServer"});
+    if (word.ends_with("mpi")) spec_.distribution = "mpi";
   }
 
   void communicator() {
     const std::string word =
-        one_of("communicator", {"None", "Nccl", "Gloo"},
-               {"ParameterServer", "OpenMpi", "IntelMpi", "Mpi", "ParallelTask"});
-    if (word != "nccl" && word != "gloo") return;
-    spec_.distribution = "pytorch";
-    const int64_t nodes = whole("pytorch.nodeCount", 1, kCountMax).value_or(1);
+        one_of("communicator", {"None", "Nccl", "Gloo", "Mpi", "OpenMpi", "IntelMpi"},
+               {"ParameterServer", "ParallelTask"});
+    if (word.ends_with("mpi")) return mpi();
+    if (word == "nccl" || word == "gloo") pytorch();
+  }
+
+  void nodes_of(const std::string& path) {
+    const int64_t nodes = whole(path, 1, kCountMax).value_or(1);
     if (spec_.nodes > 1 && nodes > 1 && nodes != spec_.nodes) {
-      error("pytorch.nodeCount", "pytorch.nodeCount: is not what nodeCount says");
+      error(path, path + ": is not what nodeCount says");
     }
     spec_.nodes = std::max(spec_.nodes, static_cast<int>(nodes));
+  }
+
+  void mpi() {
+    spec_.distribution = "mpi";
+    nodes_of("mpi.nodeCount");
+    const int64_t ranks = whole("mpi.processCountPerNode", 1, kCountMax).value_or(1);
+    spec_.processes_per_node = static_cast<int>(ranks);
+  }
+
+  void pytorch() {
+    spec_.distribution = "pytorch";
+    nodes_of("pytorch.nodeCount");
     const int64_t total = whole("pytorch.processCount", 1, kCountMax).value_or(spec_.nodes);
     if (total % spec_.nodes != 0) {
       error("pytorch.processCount", "pytorch.processCount: " + std::to_string(total) +

@@ -396,14 +396,25 @@ TEST_CASE("PyTorch's ranks are shared out among the nodes") {
         "W 2: pytorch.processCount: has no effect unless communicator is Nccl or Gloo\n");
 }
 
+TEST_CASE("MPI's ranks are counted by the node") {
+  for (const char* word : {"Mpi", "OpenMpi", "IntelMpi"}) {
+    const RunSpec spec = spec_of(std::string("script: train.py\ncommunicator: ") + word +
+                                 "\nmpi: {processCountPerNode: 4, nodeCount: 2}\n");
+    CHECK(spec.distribution == "mpi");
+    CHECK(spec.nodes == 2);
+    CHECK(spec.processes_per_node == 4);
+  }
+  CHECK(spec_of("script: train.py\nframework: PythonMpi\nnodeCount: 2\n").distribution == "mpi");
+  CHECK(holds(findings_of("communicator: Mpi\nnodeCount: 2\nmpi:\n  nodeCount: 3\n"),
+              "E 4: mpi.nodeCount: is not what nodeCount says"));
+  CHECK(holds(findings_of("communicator: Mpi\nmpi:\n  processCountPerNode: 0\n"),
+              "E 3: mpi.processCountPerNode: must be 1 to"));
+}
+
 TEST_CASE("what comes later is refused by name, and what has no effect warns") {
   const std::pair<const char*, const char*> cases[] = {
       {"framework: PySpark", "E 1: framework: 'PySpark' comes with a later version\n"},
       {"framework: Pyhton", "E 1: framework: 'Pyhton' is not known; did you mean 'Python'?\n"},
-      {"communicator: OpenMpi", "E 1: communicator: 'OpenMpi' comes with a later version\n"},
-      {"communicator: IntelMpi\nmpi: {processCountPerNode: 2}",
-       "E 2: mpi.processCountPerNode: comes with a later version (MPI)\n"
-       "E 1: communicator: 'IntelMpi' comes with a later version\n"},
       {"communicator: ParameterServer",
        "E 1: communicator: 'ParameterServer' comes with a later version\n"},
       {"communicator: x", "E 1: communicator: 'x' is not known\n"},

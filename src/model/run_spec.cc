@@ -201,9 +201,10 @@ Status check_spec(const RunSpec& spec) {
       return refuse("variable " + secret + " is given twice, as a value and as a secret");
     }
   }
-  if (!spec.distribution.empty() && spec.distribution != "none" && spec.distribution != "pytorch") {
+  if (!spec.distribution.empty() && spec.distribution != "none" && spec.distribution != "pytorch" &&
+      spec.distribution != "mpi") {
     return refuse("distribution '" + spec.distribution + "' is not known here",
-                  "Known: none, pytorch. MPI and TensorFlow come with a later version.");
+                  "Known: none, pytorch, mpi. TensorFlow comes with a later version.");
   }
   TRY(check_variables(spec.environment_variables));
   TRY(check_variables(spec.submit_environment));

@@ -17,7 +17,7 @@ constexpr Option kOptions[] = {
     {"--time", Takes::value, "LIMIT", "Stop it after 90, 15m, 2h, 1:30:00."},
     {"--nodes", Takes::value, "N", "Machines; else 1."},
     {"--processes-per-node", Takes::value, "P", "Ranks on each machine; else 1."},
-    {"--distribution", Takes::value, "KIND", "pytorch or none: variables for ranks to meet by."},
+    {"--distribution", Takes::value, "KIND", "pytorch, mpi or none: how ranks meet."},
     {"--env-var", Takes::value, "K=V", "A variable of the run; again for more."},
     {"--tag", Takes::value, "K=V", "A tag of the run; again for more."},
     {"--name", Takes::value, "TEXT", "What to call it; else its id."},
@@ -37,13 +37,13 @@ constexpr Option kOptions[] = {
 };
 
 Status check_distribution(const std::string& kind) {
-  if (kind.empty() || kind == "none" || kind == "pytorch") return {};
-  if (kind == "mpi" || kind == "tensorflow") {
+  if (kind.empty() || kind == "none" || kind == "pytorch" || kind == "mpi") return {};
+  if (kind == "tensorflow") {
     return fail(ErrorKind::invalid, "--distribution " + kind + " comes with a later version",
-                "Here already: pytorch, none.");
+                "Here already: pytorch, mpi, none.");
   }
   return fail(ErrorKind::invalid, "--distribution " + kind + ": not known",
-              "Kinds: pytorch, none.");
+              "Kinds: pytorch, mpi, none.");
 }
 
 Status set_numbers(const Args& args, RunSpec& spec) {
