@@ -14,8 +14,25 @@ Status check_built(const ComputeSpec& spec) {
     return fail(ErrorKind::invalid, std::string(what) + " comes with a later version");
   };
   if (!spec.ssh.empty()) return later("--ssh, a cluster behind a login node,");
-  if (!spec.node_up.empty() || !spec.node_down.empty()) return later("--node-up and --node-down");
-  if (spec.min_nodes > 0) return later("--min-nodes: bringing nodes up and down");
+  return {};
+}
+
+// Two that bring the same nodes up and down would undo each other's work. Partitions that overlap
+// are found when their nodes are seen: the first has them.
+Status check_alone(db::Db& db, std::string_view workspace, const ComputeSpec& spec) {
+  if (spec.node_up.empty()) return {};
+  TRY_SET(const std::vector<Compute> computes, store::all_computes(db));
+  for (const Compute& other : computes) {
+    if (other.workspace == workspace && other.spec.name == spec.name) continue;
+    if (other.spec.node_up.empty() || other.spec.ssh != spec.ssh ||
+        other.spec.slurm_conf != spec.slurm_conf || other.spec.partition != spec.partition) {
+      continue;
+    }
+    return fail(ErrorKind::conflict,
+                "the compute '" + other.spec.name + "' of workspace '" + other.workspace +
+                    "' brings the nodes of that partition up and down already",
+                "Make this one without --node-up and --node-down; or give each a partition.");
+  }
   return {};
 }
 
@@ -32,6 +49,25 @@ Status check_reachable(const Facts& facts) {
 std::string_view workspace_in(const Call& call) { return call.request.param("workspace"); }
 std::string_view compute_in(const Call& call) { return call.request.param("compute"); }
 
+std::string_view words_of(engine::NodeState::Is is) {
+  using enum engine::NodeState::Is;
+  switch (is) {
+    case off:
+      return "off";
+    case starting:
+      return "starting";
+    case idle:
+      return "idle";
+    case running:
+      return "running";
+    case leaving:
+      return "leaving";
+    case unusable:
+      return "unusable";
+  }
+  return "";
+}
+
 // What of a target is not its settings. It is ready or paused; its nodes are the engine's to know.
 void add_state(Json& json, const store::TargetRuns& runs) {
   json["state"] = json["paused"] == true ? "paused" : "ready";
@@ -39,11 +75,30 @@ void add_state(Json& json, const store::TargetRuns& runs) {
   json["live"] = runs.live;
 }
 
-Result<Json> shown(db::Db& db, const Compute& compute) {
+// How many nodes are up, and how many are to be.
+void add_nodes(Json& json, const engine::NodesSeen& seen) {
+  if (seen.nodes.empty()) return;
+  Json counts = {{"idle", 0},    {"running", 0},  {"starting", 0},
+                 {"leaving", 0}, {"unusable", 0}, {"off", 0}};
+  for (const engine::NodeState& node : seen.nodes) {
+    Json& count = counts[std::string(words_of(node.is))];
+    count = count.get<int>() + 1;
+  }
+  const int up = counts["idle"].get<int>() + counts["running"].get<int>();
+  const bool moves = up != seen.wanted || counts["starting"] != 0 || counts["leaving"] != 0;
+  json["currentNodes"] = up;
+  json["targetNodes"] = seen.wanted;
+  json["allocationState"] = moves ? "resizing" : "steady";
+  json["nodeCounts"] = std::move(counts);
+  if (!seen.trouble.empty()) json["trouble"] = seen.trouble;
+}
+
+Result<Json> shown(const Call& call, db::Db& db, const Compute& compute) {
   const std::string queue = queue_of({.workspace = compute.workspace, .target = compute.spec.name});
   TRY_SET(const store::TargetRuns runs, store::count_runs_on(db, queue));
   Json json = wire::compute_to_json(compute);
   add_state(json, runs);
+  if (call.house.targets != nullptr) add_nodes(json, call.house.targets->nodes(compute));
   return json;
 }
 
@@ -76,7 +131,7 @@ Result<http::Response> list_computes(const Call& call) {
     TRY_SET(Json local, shown_local(call, db));
     items.push_back(std::move(local));
     for (const Compute& compute : computes) {
-      TRY_SET(Json json, shown(db, compute));
+      TRY_SET(Json json, shown(call, db, compute));
       items.push_back(std::move(json));
     }
     return {};
@@ -94,9 +149,10 @@ Result<http::Response> create_compute(const Call& call) {
   store::ComputeMade made;
   Json json;
   const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY(check_alone(transaction.db(), workspace_in(call), spec));
     TRY_SET(made, store::insert_compute(transaction, workspace_in(call), spec, call.identity.user,
                                         call.house.clock.wall()));
-    TRY_SET(json, shown(transaction.db(), made.compute));
+    TRY_SET(json, shown(call, transaction.db(), made.compute));
     return {};
   };
   TRY(call.house.store.write(Durable::yes, change));
@@ -113,43 +169,87 @@ Result<http::Response> show_compute(const Call& call) {
       return {};
     }
     TRY_SET(const Compute compute, store::load_compute(db, workspace_in(call), compute_in(call)));
-    TRY_SET(json, shown(db, compute));
+    TRY_SET(json, shown(call, db, compute));
     return {};
   };
   TRY(call.house.store.read(look));
   return answer(json);
 }
 
-// Answers with the compute as `act` leaves it.
-template <class Act>
-Result<http::Response> change_one(const Call& call, Act&& act) {
+engine::NodesSeen local_nodes(const Call& call) {
+  const control::Control::Load load = call.house.control->load();
+  engine::NodeState node;
+  node.name = call.house.facts.host;
+  node.is = load.live > 0 ? engine::NodeState::Is::running : engine::NodeState::Is::idle;
+  node.cpus = load.capacity.cpus;
+  node.memory_bytes = load.capacity.memory_bytes;
+  node.gpus = static_cast<int>(load.capacity.gpus.size());
+  return {.nodes = {node}, .wanted = 1, .trouble = {}};
+}
+
+Result<http::Response> list_nodes(const Call& call) {
+  TRY_SET(const Window window, window_of(call.request));
+  engine::NodesSeen seen;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY(store::load_workspace(db, workspace_in(call)));
+    if (compute_in(call) == kLocalQueue) {
+      seen = local_nodes(call);
+      return {};
+    }
+    TRY_SET(const Compute compute, store::load_compute(db, workspace_in(call), compute_in(call)));
+    if (call.house.targets != nullptr) seen = call.house.targets->nodes(compute);
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  return answer_page(window, seen.nodes.size(), [&](size_t i) {
+    const engine::NodeState& node = seen.nodes[i];
+    Json runs = Json::array();
+    for (const RunId& run : node.runs) runs.push_back(run.value);
+    return Json{{"name", node.name},       {"state", words_of(node.is)},
+                {"runs", std::move(runs)}, {"reason", node.reason},
+                {"cpus", node.cpus},       {"memoryBytes", node.memory_bytes},
+                {"gpus", node.gpus}};
+  });
+}
+
+// Answers with the compute as `act` leaves it; then `heed` is told of it.
+template <class Act, class Heed>
+Result<http::Response> change_one(const Call& call, Act&& act, Heed&& heed) {
   TRY(check_not_local(call));
   Json json;
   Compute compute;
   const auto change = [&](db::Transaction& transaction) -> Status {
     TRY_SET(compute, act(transaction));
-    TRY_SET(json, shown(transaction.db(), compute));
+    TRY_SET(json, shown(call, transaction.db(), compute));
     return {};
   };
   TRY(call.house.store.write(Durable::yes, change));
-  if (call.house.targets != nullptr) TRY(call.house.targets->open(compute));
+  if (call.house.targets != nullptr) TRY(heed(*call.house.targets, compute));
   return answer(json);
 }
 
 Result<http::Response> change_compute(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
-  return change_one(call, [&](db::Transaction& transaction) -> Result<Compute> {
+  const auto act = [&](db::Transaction& transaction) -> Result<Compute> {
     TRY_SET(const Compute changed,
             store::change_compute(transaction, workspace_in(call), compute_in(call), body));
     TRY(check_built(changed.spec));
+    TRY(check_alone(transaction.db(), workspace_in(call), changed.spec));
     return changed;
-  });
+  };
+  const auto heed = [](Targets& targets, const Compute& compute) { return targets.open(compute); };
+  return change_one(call, act, heed);
 }
 
 Result<http::Response> set_paused(const Call& call, bool paused) {
-  return change_one(call, [&](db::Transaction& transaction) {
+  const auto act = [&](db::Transaction& transaction) {
     return store::pause_compute(transaction, workspace_in(call), compute_in(call), paused);
-  });
+  };
+  const auto heed = [](Targets& targets, const Compute& compute) -> Status {
+    targets.pause(compute);
+    return {};
+  };
+  return change_one(call, act, heed);
 }
 Result<http::Response> pause_compute(const Call& call) { return set_paused(call, true); }
 Result<http::Response> resume_compute(const Call& call) { return set_paused(call, false); }
@@ -207,7 +307,7 @@ constexpr RouteRow kRoutes[] = {
     {post, "/api/v1/workspaces/{workspace}/computes", Needs::admin, Attempts::refused,
      create_compute, "Makes a compute. The same again is 200, another of its name 409."},
     {get, "/api/v1/workspaces/{workspace}/computes/{compute}", Needs::reader, Attempts::refused,
-     show_compute, "Shows a compute: settings, state, runs queued and live."},
+     show_compute, "Shows a compute: settings, state, nodes, runs queued and live."},
     {patch, "/api/v1/workspaces/{workspace}/computes/{compute}", Needs::admin, Attempts::refused,
      change_compute, "Changes those settings of a compute that the body names."},
     {del, "/api/v1/workspaces/{workspace}/computes/{compute}", Needs::admin, Attempts::refused,
@@ -216,6 +316,10 @@ constexpr RouteRow kRoutes[] = {
      Attempts::refused, pause_compute, "Places nothing new there; what is live goes on."},
     {post, "/api/v1/workspaces/{workspace}/computes/{compute}/resume", Needs::admin,
      Attempts::refused, resume_compute, "Places runs there again."},
+    {get, "/api/v1/workspaces/{workspace}/computes/{compute}/nodes", Needs::reader,
+     Attempts::refused, list_nodes,
+     "Lists its nodes: name, state in words, runs on it, reason, CPUs, memory, GPUs.",
+     "limit cursor"},
     {get, "/api/v1/sizes", Needs::reader, Attempts::allowed, list_sizes,
      "Lists the sizes of machines: CPUs, memory, GPUs, price.", "limit cursor"},
     {put, "/api/v1/sizes/{size}", Needs::admin, Attempts::refused, set_size,

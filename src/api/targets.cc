@@ -58,9 +58,28 @@ Status Targets::open(const Compute& compute) {
       .commands = engine::slurm::make_commands(
           engine::slurm::command_options(compute.spec, parts_.home.root() / "ssh"))};
   const std::string queue = queue_of_compute(compute);
-  parts_.control.add_target(queue, engine::make_slurm(std::move(options)));
+  options.claims = claims_;
+  options.owner = compute.spec.name + " of workspace " + compute.workspace;
+  options.paused = compute.paused;
+  std::shared_ptr<engine::Engine> engine = engine::make_slurm(std::move(options));
+  engines_.with([&](auto& engines) { engines[queue] = engine; });
+  parts_.control.add_target(queue, std::move(engine));
   parts_.control.pause_target(queue, compute.paused);
   return {};
+}
+
+void Targets::pause(const Compute& compute) {
+  const std::string queue = queue_of_compute(compute);
+  parts_.control.pause_target(queue, compute.paused);
+  if (const auto engine = engines_.with([&](auto& engines) { return engines[queue].lock(); })) {
+    engine->pause(compute.paused);
+  }
+}
+
+engine::NodesSeen Targets::nodes(const Compute& compute) {
+  const std::string queue = queue_of_compute(compute);
+  const auto engine = engines_.with([&](auto& engines) { return engines[queue].lock(); });
+  return engine ? engine->nodes() : engine::NodesSeen{};
 }
 
 void Targets::close(const Compute& compute) {

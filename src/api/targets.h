@@ -1,11 +1,15 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 
 #include "base/clock.h"
+#include "base/guarded.h"
 #include "base/home.h"
 #include "base/log.h"
 #include "control/control.h"
+#include "engine/slurm/scale_claims.h"
 #include "model/compute.h"
 #include "store/store.h"
 
@@ -29,10 +33,18 @@ class Targets {
   // A new one, or one that has changed: runs under way there are taken up again.
   Status open(const Compute& compute);
   void close(const Compute& compute);
+  // Only whether it is paused has changed.
+  void pause(const Compute& compute);
+  // The nodes of it; none where it is not open.
+  engine::NodesSeen nodes(const Compute& compute);
 
  private:
   Parts parts_;
   std::string server_id_;
+  std::shared_ptr<engine::slurm::ScaleClaims> claims_ =
+      std::make_shared<engine::slurm::ScaleClaims>();
+  // The control plane's, by their queues.
+  Guarded<std::map<std::string, std::weak_ptr<engine::Engine>>> engines_;
 };
 
 // Who this home is among servers that share a cluster; made once.

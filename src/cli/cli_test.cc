@@ -93,7 +93,6 @@ TEST_CASE("what comes later is refused by name") {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"run", "evict", "x"},
         {"job", "connect-ssh", "x"},
-        {"compute", "list-nodes", "x"},
         {"computetarget", "create", "aks", "-n", "x"},
         {"run", "submit-script", "-d", "x.yml"},
         {"pipeline", "create"},
@@ -128,6 +127,8 @@ TEST_CASE("bad values are found before a server is looked for") {
         {"compute", "create", "c", "--type", "kubernetes"},
         {"compute", "create", "c", "-n", "d", "--engine", "slurm"},
         {"compute", "create", "c", "--engine", "slurm", "--min-nodes", "2"},
+        {"compute", "list-nodes"},
+        {"compute", "list-nodes", "c", "-n", "d"},
         {"compute", "update", "c"},
         {"compute", "update", "c", "--max-nodes", "none"},
         {"compute", "size", "set", "s"},

@@ -35,6 +35,52 @@ std::string nodes_of(const Json& compute) {
   return cell_of(compute, "minNodes") + " to " + cell_of(compute, "maxNodes");
 }
 
+// "2 of 4 wanted: 1 idle, 1 running, 2 starting"
+std::string up_of(const Json& compute) {
+  if (member(compute, "currentNodes").is_null()) return {};
+  std::vector<std::string> parts;
+  for (const auto& [state, count] : member(compute, "nodeCounts").items()) {
+    if (count != 0) parts.push_back(cell(count) + " " + state);
+  }
+  return cell_of(compute, "currentNodes") + " of " + cell_of(compute, "targetNodes") +
+         " wanted: " + join(parts, ", ");
+}
+
+// What Azure calls them; "off" it does not know.
+std::string azure_state(const Json& node) {
+  const std::string state = cell_of(node, "state");
+  return state == "starting" ? "preparing" : state;
+}
+Json first_run(const Json& node) {
+  const Json& runs = member(node, "runs");
+  return runs.empty() ? Json() : runs.front();
+}
+
+// Both shapes of a compute have these, each in its spelling.
+struct NodeCountKeys {
+  std::string_view current;
+  std::string_view target;
+  std::string_view state;
+  std::string_view counts;
+};
+void add_node_counts(Json& json, const Json& compute, const NodeCountKeys& keys) {
+  if (member(compute, "currentNodes").is_null()) return;
+  json[std::string(keys.current)] = member(compute, "currentNodes");
+  json[std::string(keys.target)] = member(compute, "targetNodes");
+  json[std::string(keys.state)] =
+      cell_of(compute, "allocationState") == "steady" ? "Steady" : "Resizing";
+  const Json& counts = member(compute, "nodeCounts");
+  json[std::string(keys.counts)] = {{"idleNodeCount", member(counts, "idle")},
+                                    {"runningNodeCount", member(counts, "running")},
+                                    {"preparingNodeCount", member(counts, "starting")},
+                                    {"unusableNodeCount", member(counts, "unusable")},
+                                    {"leavingNodeCount", member(counts, "leaving")},
+                                    {"offNodeCount", member(counts, "off")}};
+  if (const Json& trouble = member(compute, "trouble"); !trouble.is_null()) {
+    json["trouble"] = trouble;
+  }
+}
+
 Table table_of(const Json& computes) {
   Table table{{"NAME", "ENGINE", "STATE", "NODES", "SIZE", "QUEUED", "LIVE"}, {}};
   const auto add = [&](const Json& compute) {
@@ -60,6 +106,8 @@ std::string lines_of(const Json& compute) {
   add("state", cell_of(compute, "state"));
   add("runs", cell_of(compute, "queued") + " queued, " + cell_of(compute, "live") + " live");
   add("nodes", nodes_of(compute));
+  add("up", up_of(compute));
+  add("trouble", cell_of(compute, "trouble"));
   if (const Json& idle = member(compute, "idleSeconds"); !idle.is_null()) {
     add("idle", "down after " + cell(idle) + " s");
   }
@@ -111,6 +159,11 @@ Json compute_json(const Json& compute) {
                                   {"node_down", "nodeDown"}}) {
     json[key] = or_null(compute, from);
   }
+  add_node_counts(json, compute,
+                  {.current = "current_node_count",
+                   .target = "target_node_count",
+                   .state = "allocation_state",
+                   .counts = "node_state_counts"});
   json["creation_context"] = creation_of(compute);
   json["workspace_name"] = member(compute, "workspace");
   return json;
@@ -138,6 +191,11 @@ Json computetarget_json(const Json& compute) {
       inner[std::string(key)] = or_null(compute, key);
     }
   }
+  add_node_counts(inner, compute,
+                  {.current = "currentNodeCount",
+                   .target = "targetNodeCount",
+                   .state = "allocationState",
+                   .counts = "nodeStateCounts"});
   return {{"name", member(compute, "name")},
           {"id", member(compute, "name")},
           {"provisioningState", "Succeeded"},
@@ -146,6 +204,47 @@ Json computetarget_json(const Json& compute) {
             {"provisioningState", "Succeeded"},
             {"createdOn", member(compute, "createdAt")},
             {"properties", std::move(inner)}}}};
+}
+
+Json compute_node_json(const Json& node) {
+  Json json = node;
+  json["node_id"] = member(node, "name");
+  json["node_state"] = azure_state(node);
+  json["run_id"] = first_run(node);
+  json["memory_bytes"] = member(node, "memoryBytes");
+  json.erase("memoryBytes");
+  return json;
+}
+
+Json computetarget_node_json(const Json& node) {
+  Json json = node;
+  json["nodeId"] = member(node, "name");
+  json["nodeState"] = azure_state(node);
+  json["runId"] = first_run(node);
+  return json;
+}
+
+Json shaped_node(const Context& context, const Json& node) {
+  const bool first = context.command().name.starts_with("computetarget ");
+  return first ? computetarget_node_json(node) : compute_node_json(node);
+}
+
+View node_view(Json nodes) {
+  return {
+      .table =
+          [nodes = std::move(nodes)](const Json&) {
+            Table table{{"NAME", "STATE", "RUNS", "CPUS", "MEMORY", "GPUS", "REASON"}, {}};
+            for (const Json& node : nodes) {
+              std::vector<std::string> runs;
+              for (const Json& run : member(node, "runs")) runs.push_back(cell(run));
+              const auto memory = member(node, "memoryBytes").get<uint64_t>();
+              table.rows.push_back({cell_of(node, "name"), cell_of(node, "state"), join(runs, " "),
+                                    cell_of(node, "cpus"), memory == 0 ? "" : format_size(memory),
+                                    cell_of(node, "gpus"), cell_of(node, "reason")});
+            }
+            return table;
+          },
+      .text = {}};
 }
 
 Json shaped_compute(const Context& context, const Json& compute) {

@@ -90,3 +90,48 @@ TEST_CASE("people see a table of several and lines about one") {
     CHECK(lines.find(part) != std::string::npos);
   }
 }
+
+TEST_CASE("how many nodes are up is shown in both shapes and to people") {
+  Json compute = a_cluster();
+  CHECK_FALSE(compute_json(compute).contains("current_node_count"));
+  compute["currentNodes"] = 1;
+  compute["targetNodes"] = 3;
+  compute["allocationState"] = "resizing";
+  compute["nodeCounts"] = {{"idle", 0},    {"running", 1},  {"starting", 2},
+                           {"leaving", 0}, {"unusable", 1}, {"off", 0}};
+  compute["trouble"] = "Slurm does not answer";
+  const Json second = compute_json(compute);
+  CHECK(second["current_node_count"] == 1);
+  CHECK(second["allocation_state"] == "Resizing");
+  CHECK(second["node_state_counts"]["preparingNodeCount"] == 2);
+  const Json first = computetarget_json(compute)["properties"]["properties"];
+  CHECK(first["targetNodeCount"] == 3);
+  CHECK(first["nodeStateCounts"]["unusableNodeCount"] == 1);
+  const std::string lines = compute_view(compute).text({});
+  CHECK(lines.find("up         1 of 3 wanted: 1 running, 2 starting, 1 unusable\n") !=
+        std::string::npos);
+  CHECK(lines.find("trouble    Slurm does not answer\n") != std::string::npos);
+}
+
+TEST_CASE("a node is shown in the words of either generation and in ours") {
+  const Json node = {{"name", "n1"},
+                     {"state", "starting"},
+                     {"runs", {"calm-finch-1", "calm-finch-2"}},
+                     {"reason", "its program runs"},
+                     {"cpus", 4},
+                     {"memoryBytes", 8LL << 30},
+                     {"gpus", 1}};
+  const Json second = compute_node_json(node);
+  CHECK(second["node_id"] == "n1");
+  CHECK(second["node_state"] == "preparing");
+  CHECK(second["run_id"] == "calm-finch-1");
+  CHECK(second["state"] == "starting");
+  CHECK(second["memory_bytes"] == 8LL << 30);
+  const Json first = computetarget_node_json(node);
+  CHECK(first["nodeState"] == "preparing");
+  CHECK(first["runId"] == "calm-finch-1");
+  const Table table = node_view(Json::array({node})).table({});
+  REQUIRE(table.rows.size() == 1);
+  CHECK(table.rows[0] == std::vector<std::string>{"n1", "starting", "calm-finch-1 calm-finch-2",
+                                                  "4", "8.0 GB", "1", "its program runs"});
+}

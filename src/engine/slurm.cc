@@ -8,6 +8,7 @@
 
 #include "engine/slurm/book.h"
 #include "engine/slurm/job_script.h"
+#include "engine/slurm/scaler.h"
 
 namespace trainyard::engine {
 namespace {
@@ -18,6 +19,11 @@ using slurm::Node;
 
 constexpr seconds kCountWaiting{5};  // Between two looks at the nodes while a job waits for some.
 constexpr seconds kCountIdle{120};
+// Where nodes come and go: while some are up, and while none is.
+constexpr seconds kCountOften{1};
+constexpr seconds kCountNone{30};
+constexpr milliseconds kScalePause{50};  // Between two decisions about nodes.
+constexpr int kCountShare = 20;  // A slow answer is a busy controller: one part of so many is ours.
 // Over ssh each costs a round trip or three; here one keeps the controller busy.
 constexpr int kSubmittersHere = 1;
 constexpr int kSubmittersSsh = 4;
@@ -26,6 +32,10 @@ class SlurmEngine : public Engine {
  public:
   explicit SlurmEngine(SlurmOptions options)
       : options_(std::move(options)), book_(options_.server_id, patience()) {
+    if (!options_.compute.node_up.empty()) {
+      scaler_ = std::make_unique<slurm::Scaler>(scaler_options());
+      scaler_->pause(options_.paused);
+    }
     const int submitters = options_.compute.ssh.empty() ? kSubmittersHere : kSubmittersSsh;
     for (int i = 0; i < submitters; ++i) {
       threads_.emplace_back([this](std::stop_token stop) { submit_all(stop); });
@@ -34,6 +44,7 @@ class SlurmEngine : public Engine {
   }
   ~SlurmEngine() override {
     for (std::jthread& thread : threads_) thread.request_stop();
+    if (scaler_) scaler_->stop();
     options_.commands->stop();
   }
 
@@ -54,9 +65,10 @@ class SlurmEngine : public Engine {
     std::lock_guard lock(mutex_);
     return book_.inspect(attempt);
   }
-  std::string waits_for(const AttemptId& attempt) override {
-    std::lock_guard lock(mutex_);
-    return book_.waits_for(attempt, options_.clock.wall());
+  std::string waits_for(const AttemptId& attempt) override;
+  NodesSeen nodes() override;
+  void pause(bool paused) override {
+    if (scaler_) scaler_->pause(paused);
   }
   void on_gone(Gone gone) override {
     std::lock_guard lock(gone_mutex_);
@@ -79,6 +91,7 @@ class SlurmEngine : public Engine {
   }
 
   slurm::Patience patience() const;
+  slurm::ScalerOptions scaler_options();
   void submit_all(std::stop_token stop);
   void submit(const Assignment& assignment);
   std::string script_of(const Assignment& assignment);
@@ -86,6 +99,7 @@ class SlurmEngine : public Engine {
   bool cancel_one();
   void look();
   void count(SteadyTime now);
+  void scale();
   void tell();
   // Waits, with the lock, for a change after those seen or for a time.
   void wait(std::unique_lock<std::mutex>& lock, std::stop_token stop,
@@ -105,15 +119,63 @@ class SlurmEngine : public Engine {
   // The watcher's alone.
   SteadyTime last_count_{};
   SteadyTime next_count_{};
+  microseconds count_pause_ = kCountOften;
+  SteadyTime last_scale_{};
+  SteadyTime next_scale_{};
+  uint64_t scaled_ = 0;  // The changes that were seen then.
   bool answered_ = true;
-  std::vector<std::jthread> threads_;  // The last: they end before what they use.
+  std::unique_ptr<slurm::Scaler> scaler_;  // Null: nodes stay up.
+  std::vector<std::jthread> threads_;      // The last: they end before what they use.
 };
 
 slurm::Patience SlurmEngine::patience() const {
   slurm::Patience patience = options_.patience;
   // Where nodes come and go, what a partition cannot have now it may have in a while.
-  if (!options_.compute.node_up.empty()) patience.never = std::chrono::minutes(10);
+  if (!options_.compute.node_up.empty()) {
+    patience.never = std::chrono::minutes(10);
+    patience.nodes_come = true;
+  }
   return patience;
+}
+
+slurm::ScalerOptions SlurmEngine::scaler_options() {
+  return {.compute = options_.compute,
+          .server_id = options_.server_id,
+          .owner = options_.owner,
+          .clock = options_.clock,
+          .log = options_.log,
+          .commands = *options_.commands,
+          .claims = options_.claims,
+          .patience = options_.scale_patience,
+          .poke = [this] { note([](SteadyTime) {}); }};
+}
+
+std::string SlurmEngine::waits_for(const AttemptId& attempt) {
+  std::lock_guard lock(mutex_);
+  std::string words = book_.waits_for(attempt, options_.clock.wall());
+  if (!scaler_ || words.empty() || !book_.away().empty()) return words;
+  // Which nodes are on their way says more than Slurm does.
+  const std::string nodes = scaler_->words(attempt.str());
+  return nodes.empty() ? words : nodes;
+}
+
+NodesSeen SlurmEngine::nodes() {
+  NodesSeen seen;
+  std::lock_guard lock(mutex_);
+  if (scaler_) {
+    seen = scaler_->nodes();
+  } else {
+    seen = slurm::nodes_as_seen(book_.nodes(), options_.compute.partition);
+  }
+  if (!book_.away().empty()) seen.trouble = "Slurm does not answer: " + book_.away();
+  const auto runs = book_.runs_on_nodes();
+  for (NodeState& node : seen.nodes) {
+    if (const auto found = runs.find(node.name); found != runs.end()) node.runs = found->second;
+    if (node.is == NodeState::Is::running && node.runs.empty() && node.reason.empty()) {
+      node.reason = "jobs of others";
+    }
+  }
+  return seen;
 }
 
 Capacity SlurmEngine::capacity() const {
@@ -192,14 +254,31 @@ void SlurmEngine::watch(std::stop_token stop) {
     const uint64_t seen = changes_;
     const SteadyTime now = options_.clock.steady();
     if (book_.anything_waits()) next_count_ = std::min(next_count_, last_count_ + kCountWaiting);
+    const bool wanted = scaler_ && book_.anything_wanted();
+    if (wanted || (scaler_ && scaler_->looks_often())) {
+      next_count_ = std::min(next_count_, last_count_ + count_pause_);
+    }
     const SteadyTime next_look = book_.next_look();
     if (now >= next_look || now >= next_count_) {
       lock.unlock();
-      if (now >= next_look) look();
-      if (now >= next_count_) count(now);
+      // Jobs after nodes: one that starts in between must not seem to wait for another node.
+      const bool counts = now >= next_count_;
+      if (counts) count(now);
+      if (now >= next_look || (counts && wanted)) look();
+      if (scaler_) scale();
+      continue;
+    }
+    // Many changes at once are one.
+    if (scaler_ && scaled_ != changes_) {
+      next_scale_ = std::min(next_scale_, last_scale_ + kScalePause);
+    }
+    if (scaler_ && now >= next_scale_) {
+      lock.unlock();
+      scale();
       continue;
     }
     SteadyTime until = std::min(next_look, next_count_);
+    if (scaler_) until = std::min(until, next_scale_);
     if (const auto next_cancel = book_.next_cancel()) until = std::min(until, *next_cancel);
     wait(lock, stop, until, seen);
   }
@@ -238,10 +317,31 @@ void SlurmEngine::count(SteadyTime now) {
   last_count_ = now;
   next_count_ = now + kCountIdle;
   Result<std::vector<Node>> nodes = options_.commands->nodes();
+  if (scaler_) {
+    if (nodes) scaler_->saw(*nodes, now);
+    const SteadyTime end = options_.clock.steady();
+    count_pause_ = std::max<microseconds>((end - now) * kCountShare, kCountOften);
+    next_count_ = end + kCountNone;
+  }
   note([&](SteadyTime) {
     counted_ = true;
     if (nodes) book_.counted(*std::move(nodes));
   });
+}
+
+void SlurmEngine::scale() {
+  std::vector<slurm::ScaleWant> wants;
+  last_scale_ = options_.clock.steady();
+  {
+    std::lock_guard lock(mutex_);
+    scaled_ = changes_;
+    if (!book_.away().empty()) {
+      next_scale_ = options_.clock.steady() + kCountOften;
+      return;  // What is known of jobs and nodes may long be otherwise.
+    }
+    wants = book_.wants();
+  }
+  next_scale_ = scaler_->step(wants);
 }
 
 void SlurmEngine::tell() {

@@ -9,6 +9,8 @@
 #include "engine/engine.h"
 #include "engine/slurm/commands.h"
 #include "engine/slurm/patience.h"
+#include "engine/slurm/scale_claims.h"
+#include "engine/slurm/scale_nodes.h"
 #include "model/compute.h"
 
 namespace trainyard::engine {
@@ -29,6 +31,11 @@ struct SlurmOptions {
   seconds reach_patience{120};  // How long a node tries to reach the server before it gives up.
   int window = 500;             // So many of our runs are in Slurm's queue at most.
   slurm::Patience patience;
+  slurm::ScalePatience scale_patience;
+  // Shared by all targets of a server whose nodes come and go; null: this is the only one.
+  std::shared_ptr<slurm::ScaleClaims> claims;
+  std::string owner;  // Who claims nodes: this target among them.
+  bool paused = false;
   // How Slurm is spoken to: slurm::make_commands(), or a fake.
   std::unique_ptr<slurm::Commands> commands;
 };
@@ -44,6 +51,8 @@ struct SlurmOptions {
 //   token; the next attempt's token fences them off.
 // - A job that ended: on_gone after a moment, for its last report to come in; evicted where Slurm
 //   took the node away.
+// - With programs that bring nodes up and down, jobs wait in Slurm's queue while their nodes come:
+//   see slurm/scaler.h.
 // - A job of ours that nobody knows, or whose attempt is over: cancelled after a grace.
 std::unique_ptr<Engine> make_slurm(SlurmOptions options);
 

@@ -138,9 +138,6 @@ class Slurm(YardTest):
     def test_what_a_cluster_cannot_do_yet_is_refused_by_name(self):
         err = self.refused(2, "submit", "--target", "lab", "--nodes", 2, "--", "true")
         self.assertIn("comes with a later version", err)
-        err = self.refused(2, "compute", "create", "-n", "auto", "--engine", "slurm", "--node-up", "/bin/true",
-                           "--node-down", "/bin/true")
-        self.assertIn("comes with a later version", err)
 
     def test_a_target_that_is_not_there_is_named_with_the_nearest(self):
         err = self.refused(4, "submit", "--target", "lob", "--", "true")

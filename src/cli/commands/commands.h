@@ -78,6 +78,7 @@ Result<int> compute_create(Context& context);
 Result<int> compute_update(Context& context);
 Result<int> compute_list(Context& context);
 Result<int> compute_show(Context& context);
+Result<int> compute_list_nodes(Context& context);
 Result<int> compute_delete(Context& context);
 Result<int> compute_pause(Context& context);
 Result<int> compute_resume(Context& context);

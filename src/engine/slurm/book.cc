@@ -33,6 +33,8 @@ void Book::place(const Assignment& assignment, SteadyTime now) {
   Entry& entry = entries_[attempt];
   entry.assignment = assignment;
   entry.server_url = assignment.server_url;
+  entry.resources = assignment.spec.resources;
+  entry.nodes = assignment.spec.nodes;
   set(entry, Stage::waiting, now);
   line_.push_back(attempt);
 }
@@ -233,6 +235,7 @@ void Book::looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, Steady
     if (found == entries_.end()) {
       see_orphan(attempt, *one.job, now);
     } else {
+      found->second.order = one.order;
       see(attempt, found->second, *one.job, now);
     }
   }
@@ -252,12 +255,14 @@ void Book::looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, Steady
 
 std::map<AttemptId, Book::Seen> Book::sort_out(const std::vector<Job>& jobs) const {
   std::map<AttemptId, Seen> seen;
-  for (const Job& job : jobs) {
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Job& job = jobs[i];
     const std::optional<AttemptId> attempt = attempt_of(job.comment, server_id_);
     if (!attempt) continue;
     Seen& one = seen[*attempt];
     if (!one.job) {
       one.job = job;
+      one.order = i;
       continue;
     }
     const Job& worse = is_better(job, *one.job) ? *one.job : job;
@@ -303,10 +308,12 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
   if (lasts(entry.ending, phase == Phase::ending, patience_.ending)) {
     return tell_gone(attempt, entry, {.why = "its Slurm job does not get done with ending"}, now);
   }
-  const bool never = phase == Phase::waiting && is_never(job.reason);
+  const Numbers numbers = count_nodes(nodes_, job.partition);
+  const bool too_early =
+      patience_.nodes_come && is_for_nodes(job.reason) && numbers.idle + numbers.in_use < job.nodes;
+  const bool never = phase == Phase::waiting && is_never(job.reason) && !too_early;
   if (lasts(entry.never, never, patience_.never)) {
     entry.cancel_at = now;
-    const Numbers numbers = count_nodes(nodes_, job.partition);
     tell_gone(attempt, entry,
               {.why = words_for(job, numbers, WallTime::max()) + " (" + job.reason + ")",
                .refused = true},

@@ -12,6 +12,7 @@
 #include "engine/slurm/patience.h"
 #include "engine/slurm/queue_text.h"
 #include "engine/slurm/reasons.h"
+#include "engine/slurm/scale_policy.h"
 
 namespace trainyard::engine::slurm {
 
@@ -43,6 +44,13 @@ class Book {
   void counted(std::vector<Node> nodes) { nodes_ = std::move(nodes); }
   bool anything_waits() const;
   const std::vector<Node>& nodes() const { return nodes_; }
+  // Jobs, those to be handed in too, that nodes may be brought up for; in Slurm's order.
+  std::vector<ScaleWant> wants() const;
+  bool anything_wanted() const { return !wants().empty(); }
+  // Why Slurm cannot be asked; empty: it can.
+  const std::string& away() const { return away_; }
+  // Our runs on each node.
+  std::map<std::string, std::vector<RunId>> runs_on_nodes() const;
 
   // ---- cancelling ----
   struct Cancel {
@@ -70,7 +78,10 @@ class Book {
     SteadyTime since{};                    // In this stage.
     std::optional<Assignment> assignment;  // Until Slurm has it; none for what was recovered.
     std::string server_url;
-    std::optional<Job> job;  // As seen last.
+    Resources resources;                   // Of every node; of what was recovered not known.
+    int nodes = 1;                         // Until there is a job.
+    std::optional<Job> job;                // As seen last.
+    size_t order = SIZE_MAX;               // Among Slurm's, as seen last.
     int64_t number = 0;
     std::optional<SteadyTime> missing;  // Since when Slurm does not show it.
     std::optional<SteadyTime> ended;
@@ -83,6 +94,7 @@ class Book {
   using Entries = std::map<AttemptId, Entry>;
   struct Seen {
     std::optional<Job> job;
+    size_t order = SIZE_MAX;
     std::vector<int64_t> twins;  // Jobs of the same attempt, besides.
   };
 

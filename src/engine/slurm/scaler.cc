@@ -168,9 +168,12 @@ void Scaler::start(const std::string& name, bool up) {
 }
 
 void Scaler::bring_up(const std::string& name) {
+  // First, for Slurm to take the node the moment it is there: told later, it takes up to 2 s to
+  // look at it. Once more at the end, since a Slurm that waits in vain sets it down again. Neither
+  // is final: the node may come by itself, or Slurm is told again.
+  (void)update(name, "RESUME", "");
   const Status ended = run_program(options_.compute.node_up, name);
   if (!ended && is_cancelled(ended.error())) return;
-  // What it says is not final: the node may come by itself, or is told of again.
   if (ended) (void)update(name, "RESUME", "");
   std::lock_guard lock(mutex_);
   nodes_.ended_up(name, ended, options_.clock.steady());

@@ -36,11 +36,11 @@ struct ScalerOptions {
 // Brings nodes up and down by an admin's programs, as the policy says. It has no thread of its own
 // but those of the programs; whoever watches Slurm calls step(). Thread-safe.
 //
-// Up: `node_up NAME`, then Slurm is told to take the node (a drain stays until one says so), and it
-// counts once Slurm shows it idle. Down: Slurm is told to give it no more jobs, it is looked at
-// once more, and only if nobody's job is there `node_down NAME` runs; then it is marked as off. A
-// server that was restarted reads those marks and goes on. Programs may be called again for a node
-// that is up, or down, already.
+// Up: Slurm is told to take the node when it is there (a drain stays until one says so), `node_up
+// NAME` runs, and the node counts once Slurm shows it idle. Down: Slurm is told to give it no more
+// jobs, it is looked at once more, and only if nobody's job is there `node_down NAME` runs; then it
+// is marked as off. A server that was restarted reads those marks and goes on. Programs may be
+// called again for a node that is up, or down, already.
 class Scaler {
  public:
   explicit Scaler(ScalerOptions options);

@@ -151,7 +151,8 @@ TEST_CASE("a node is switched on and taken by Slurm, then drained, switched off 
   yard.step(0);
   yard.wait_for(2);
   CHECK_FALSE(fs::exists(yard.dir.path() / "n1"));
-  CHECK(yard.slurm.asked() == std::vector<std::string>{"n1 RESUME", "n1 DRAIN", "n1 DOWN"});
+  CHECK(yard.slurm.asked() ==
+        std::vector<std::string>{"n1 RESUME", "n1 RESUME", "n1 DRAIN", "n1 DOWN"});
   CHECK(yard.slurm.reason("n1") == "trainyard:srv1:off");
   yard.step(0);
   CHECK(yard.node("n1").is == NodeState::Is::off);
