@@ -195,3 +195,24 @@ TEST_CASE("a server that comes back knows what the nodes told") {
   CHECK(go->go);
   CHECK(go->hosts[0].name == "n0");
 }
+
+TEST_CASE("a cancel before all nodes are there does not wait for those that are not") {
+  Cluster yard(3);
+  for (const int node : {0, 2}) {
+    REQUIRE(yard.tell(node, ReportKind::preparing));
+    REQUIRE(yard.tell(node, ReportKind::ready));
+  }
+  REQUIRE(yard.control->cancel(RunId{"wide"}, "me"));
+  const auto give_up = [&](int node) {
+    Report report{.kind = ReportKind::ended};
+    report.end.cause = EndCause::canceled;
+    report.end.exit_code = 1;
+    report.end.error = "canceled before it was started";
+    return yard.tell(node, report);
+  };
+  REQUIRE(give_up(0));
+  CHECK(yard.status("wide") == RunStatus::cancel_requested);
+  REQUIRE(give_up(2));
+  CHECK(yard.status("wide") == RunStatus::canceled);
+  CHECK_FALSE(yard.tell(1, ReportKind::preparing));  // It comes too late.
+}

@@ -215,9 +215,7 @@ Status take_part(Taking& taking, Gang& gang, const Report& report) {
     case ReportKind::ended:
       mine.end = report.end;
       mine.end->cpu_seconds = finite(mine.end->cpu_seconds);
-      if (std::ranges::all_of(gang.parts, [](const NodePart& part) { return !!part.end; })) {
-        return finish(taking, gang, report);
-      }
+      if (is_over(gang.parts)) return finish(taking, gang, report);
       return reach(taking, gang, report);
   }
   return {};
@@ -300,9 +298,10 @@ std::optional<MergedOutputs> AllRuns::merge(const std::vector<NodeOutputs>& node
 
 Result<Orders> AllRuns::report(const AttemptNode& from, std::span<const Report> reports) {
   const auto note_heard = [&](int nodes) {
-    ledger_.with([&](Ledger& ledger) {
-      ledger.heard(from.attempt, parts_.clock.steady(), from.node, nodes);
+    const bool opens = ledger_.with([&](Ledger& ledger) {
+      return ledger.heard(from.attempt, parts_.clock.steady(), from.node, nodes);
     });
+    if (opens) bell_->ring();
   };
   if (reports.empty()) {
     int nodes = 1;

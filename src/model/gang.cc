@@ -93,6 +93,10 @@ Orders orders_of(std::span<const NodePart> parts, int node) {
   return orders;
 }
 
+bool is_over(std::span<const NodePart> parts) {
+  return std::ranges::all_of(parts, [](const NodePart& part) { return part.end || !part.phase; });
+}
+
 AttemptEnd combine(std::span<const NodePart> parts) {
   const NodePart* decides = decided_by_cause(parts);
   if (decides == nullptr) decides = first_to_fail(parts);

@@ -47,8 +47,12 @@ bool any_started(std::span<const NodePart> parts);
 // What node `node` is to be told: to go, once all are ready; to stop, once another has failed.
 Orders orders_of(std::span<const NodePart> parts, int node);
 
-// What the attempt came to, all nodes having ended: the first rank to fail is the run's failure,
-// and those that were stopped for it are not. Outputs are left to the caller.
+// Every node has ended, or was not heard of: the others then ended before any rank could start, and
+// it is refused when it comes.
+bool is_over(std::span<const NodePart> parts);
+
+// What the attempt came to, being over: the first rank to fail is the run's failure, and those that
+// were stopped for it are not. Outputs are left to the caller.
 AttemptEnd combine(std::span<const NodePart> parts);
 
 // "2 of 4 nodes are ready"; empty once all are.

@@ -145,3 +145,17 @@ TEST_CASE("a node that hears late goes too, also when another has ended by then"
   nodes[0].end->ranks_started = false;
   CHECK_FALSE(orders_of(nodes, 1).go);
 }
+
+TEST_CASE("nodes that were not heard of do not hold up an attempt that the others gave up") {
+  std::vector<NodePart> nodes = parts(3);
+  nodes[0].phase = nodes[2].phase = ReportKind::ready;
+  nodes[0].end = stopped(0, EndCause::canceled, "canceled before it was started");
+  nodes[0].end->ranks_started = false;
+  CHECK_FALSE(is_over(nodes));
+  nodes[2].end = nodes[0].end;
+  CHECK(is_over(nodes));
+  CHECK(combine(nodes).cause == EndCause::canceled);
+  CHECK_FALSE(combine(nodes).ranks_started);
+  nodes[1].phase = ReportKind::preparing;
+  CHECK_FALSE(is_over(nodes));
+}
