@@ -1,11 +1,12 @@
 #include "control/ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trainyard::control {
 
 bool Ledger::Account::fits(const Resources& wants, int attempts) const {
-  if (capacity.window > 0) return live + attempts <= capacity.window;
+  if (capacity.window > 0) return live - begun + attempts <= capacity.window;
   return wants.cpus <= cpus_free() && wants.memory_bytes <= capacity.memory_bytes - memory_used &&
          (capacity.gpus.empty() || static_cast<size_t>(wants.gpus) <= gpus_free());
 }
@@ -13,7 +14,7 @@ bool Ledger::Account::fits(const Resources& wants, int attempts) const {
 int Ledger::Account::room() const {
   // On a machine every run takes a CPU at least: more than are free cannot fit.
   if (paused) return 0;
-  return std::max(0, capacity.window > 0 ? capacity.window - live : cpus_free());
+  return std::max(0, capacity.window > 0 ? capacity.window - (live - begun) : cpus_free());
 }
 
 void Ledger::open(std::string_view queue, const engine::Capacity& capacity) {
@@ -54,6 +55,7 @@ bool Ledger::give_back(const AttemptId& attempt) {
   const Holding& holding = found->second;
   Account& target = account(holding.queue);
   --target.live;
+  if (holding.begun) --target.begun;
   target.cpus_used -= holding.resources.cpus;
   target.memory_used -= holding.resources.memory_bytes;
   for (const int device : holding.gpus) target.gpus_used.erase(device);
@@ -72,20 +74,25 @@ void Ledger::clear() {
   }
 }
 
-void Ledger::heard(const AttemptId& attempt, SteadyTime now, int node, int nodes) {
+bool Ledger::heard(const AttemptId& attempt, SteadyTime now, int node, int nodes) {
   const auto found = holdings_.find(attempt);
-  if (found == holdings_.end()) return;
+  if (found == holdings_.end()) return false;
   Holding& holding = found->second;
+  const bool first = !std::exchange(holding.begun, true);
+  Account& target = account(holding.queue);
+  if (first) ++target.begun;
+  const bool opens = first && target.capacity.window > 0;
   if (nodes == 1) {
     holding.heard = holding.looked = now;
-    return;
+    return opens;
   }
   if (holding.nodes.empty()) holding.nodes.assign(static_cast<size_t>(nodes), holding.heard);
   holding.nodes.at(static_cast<size_t>(node)) = now;
   const SteadyTime least = *std::ranges::min_element(holding.nodes);
-  if (least == holding.heard) return;
+  if (least == holding.heard) return opens;
   holding.heard = least;
   holding.looked = std::max(holding.looked, least);
+  return opens;
 }
 
 std::vector<Ledger::Silent> Ledger::silent(SteadyTime now, microseconds term) {

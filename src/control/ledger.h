@@ -23,6 +23,7 @@ class Ledger {
     int64_t memory_used = 0;
     std::set<int> gpus_used;
     int live = 0;         // Attempts.
+    int begun = 0;        // Of these, whose supervisors were heard of: they wait for nothing there.
     bool paused = false;  // Nothing new is placed.
     // Counted here and not in the database, where it would cost as much as the queue is long.
     int64_t queued = 0;
@@ -30,8 +31,8 @@ class Ledger {
     int cpus_free() const { return capacity.cpus - cpus_used; }
     size_t gpus_free() const { return capacity.gpus.size() - gpus_used.size(); }
     // So many attempts more that want this together? GPUs asked of a machine that has none count
-    // as none: the run goes on without. A target with a queue of its own takes what it is given, up
-    // to its window.
+    // as none: the run goes on without. In a target with a queue of its own so many may wait as its
+    // window says; what runs there is its own affair.
     bool fits(const Resources& wants, int attempts) const;
     // How many attempts more could be placed at the most.
     int room() const;
@@ -55,8 +56,9 @@ class Ledger {
   bool give_back(const AttemptId& attempt);
   void clear();
 
-  // A sign of life of one of its nodes: the attempt is as silent as the one heard of least.
-  void heard(const AttemptId& attempt, SteadyTime now, int node = 0, int nodes = 1);
+  // A sign of life of one of its nodes: the attempt is as silent as the one heard of least. True:
+  // the first of it, and its place in its target's window is free.
+  bool heard(const AttemptId& attempt, SteadyTime now, int node = 0, int nodes = 1);
   // Those silent for `term` that nobody has looked at for as long, with how long they are silent.
   struct Silent {
     AttemptId attempt;
@@ -78,6 +80,7 @@ class Ledger {
     SteadyTime heard{};
     SteadyTime looked{};
     std::vector<SteadyTime> nodes;  // When each was heard of, where there are several.
+    bool begun = false;
   };
 
   std::map<std::string, Account, std::less<>> accounts_;

@@ -7,8 +7,10 @@ Status AllRuns::recover() {
   std::lock_guard lock(tick_mutex_);
   TRY_SET(const std::vector<Open> open, find_open());
   std::vector<store::UnreleasedAttempt> ended;
+  std::map<std::string, int64_t> queued;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(ended, store::unreleased_attempts(db));
+    TRY_SET(queued, store::count_queued(db));
     return {};
   };
   TRY(parts_.store.read(look));
@@ -20,36 +22,31 @@ Status AllRuns::recover() {
   // All of it first: what is held must be known before anything is placed.
   ledger_.with([&](Ledger& ledger) {
     ledger.clear();
+    for (const auto& [queue, count] : queued) ledger.account(queue).queued = count;
     for (const Open& one : open) {
-      if (one.head.life.status == RunStatus::queued) {
-        ++ledger.account(one.head.queue).queued;
-      } else {
-        ledger.take({one.head.id, one.head.life.attempt}, one.head.queue, one.head.resources, now,
-                    one.gpus);
-      }
+      const AttemptId attempt{one.head.id, one.head.life.attempt};
+      ledger.take(attempt, one.head.queue, one.head.resources, now, one.gpus);
+      if (!one.phase.empty()) ledger.heard(attempt, now);  // By the server before us.
     }
   });
-  for (const Open& one : open) {
-    if (one.head.life.status != RunStatus::queued) take_up(one);
-  }
+  for (const Open& one : open) take_up(one);
   next_tick_ = {};
   bell_->ring();
   return {};
 }
 
+// Those that wait are only counted: they are many.
 Result<std::vector<AllRuns::Open>> AllRuns::find_open() {
   std::vector<Open> open;
   const auto look = [&](db::Db& db) -> Status {
-    TRY_SET(const std::vector<RunId> ids, store::open_runs(db));
+    TRY_SET(const std::vector<RunId> ids, store::live_runs(db));
     for (const RunId& id : ids) {
       Open one;
       TRY_SET(one.head, store::run_head(db, id));
-      if (one.head.life.status != RunStatus::queued) {
-        TRY_SET(const store::AttemptRow row,
-                store::attempt_row(db, one.head.number, one.head.life.attempt));
-        one.phase = row.phase;
-        one.gpus = row.attempt.gpus;
-      }
+      TRY_SET(const store::AttemptRow row,
+              store::attempt_row(db, one.head.number, one.head.life.attempt));
+      one.phase = row.phase;
+      one.gpus = row.attempt.gpus;
       open.push_back(std::move(one));
     }
     return {};

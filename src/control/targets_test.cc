@@ -41,6 +41,25 @@ TEST_CASE("a run goes to its target's engine, and waits in its target's queue") 
   CHECK(yard.cluster->assignment({RunId{"there-2"}, 1})->gives_gpus == false);
 }
 
+TEST_CASE("a window bounds what waits in an engine's own queue, not what runs there") {
+  TwoTargets yard;
+  for (int i = 1; i <= 5; ++i) yard.submit("run-" + std::to_string(i), on("lab"));
+  yard.control->tick();
+  CHECK(yard.cluster->live().size() == 2);
+  REQUIRE(yard.report("run-1", 1, {phase(1, ReportKind::preparing)}));
+  REQUIRE(yard.report("run-1", 1, {phase(2, ReportKind::starting)}));  // Counts once.
+  yard.control->tick();
+  CHECK(yard.cluster->live().size() == 3);
+  REQUIRE(yard.report("run-2", 1, {phase(1, ReportKind::preparing)}));
+  REQUIRE(yard.report("run-3", 1, {phase(1, ReportKind::preparing)}));
+  yard.control->tick();
+  CHECK(yard.cluster->live().size() == 5);
+  REQUIRE(yard.report("run-1", 1, {phase(3, ReportKind::running), ended(4)}));
+  yard.submit("run-6", on("lab"));
+  yard.control->tick();
+  CHECK(yard.status("run-6") == RunStatus::queued);  // run-4 and run-5 fill the window.
+}
+
 TEST_CASE("what a target cannot have is refused with its name and numbers") {
   TwoTargets yard;
   RunSpec spec = on("lab");

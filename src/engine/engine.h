@@ -17,8 +17,8 @@ struct Capacity {
   int64_t memory_bytes = 0;
   std::vector<int> gpus;  // Device numbers.
   int nodes = 1;          // The most that one run may have.
-  // 0: we decide what fits when. Else it has a queue of its own, and so many of our runs are handed
-  // to it at a time.
+  // 0: we decide what fits when. Else it has a queue of its own, and so many of our runs may wait
+  // there at a time.
   int window = 0;
 };
 

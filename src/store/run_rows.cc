@@ -94,11 +94,26 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
             "gpus, retry, interactive, parent, queue, nodes) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, 0, "
             "0, 0, 0, '', 0, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "RETURNING number",
-            {run.id.value, run.workspace_id, run.experiment_id, run.user, run.spec.target,
-             run.spec.resources.cpus, run.spec.resources.memory_bytes, to_string(head.life.status),
-             run.created, run.created, run.snapshot_files, run.snapshot_bytes, run.spec_hash,
-             static_cast<int>(run.spec.priority), run.spec.resources.gpus, retry,
-             run.spec.interactive ? 1 : 0, run.parent, head.queue, head.nodes}));
+            {run.id.value,
+             run.workspace_id,
+             run.experiment_id,
+             run.user,
+             run.spec.target,
+             run.spec.resources.cpus,
+             run.spec.resources.memory_bytes,
+             to_string(head.life.status),
+             run.created,
+             run.created,
+             run.snapshot_files,
+             run.snapshot_bytes,
+             run.spec_hash,
+             static_cast<int>(run.spec.priority),
+             run.spec.resources.gpus,
+             retry,
+             run.spec.interactive ? 1 : 0,
+             run.parent,
+             head.queue,
+             head.nodes}));
     TRY_SET(const bool any, row.next());
     ENSURE(any);
     head.number = row.integer(0);
@@ -178,10 +193,21 @@ Result<int64_t> count_queued_between(db::Db& db, std::string_view queue, Priorit
   return any ? row.integer(0) : 0;
 }
 
-Result<std::vector<RunId>> open_runs(db::Db& db) {
+Result<std::map<std::string, int64_t>> count_queued(db::Db& db) {
+  std::map<std::string, int64_t> counts;
+  TRY_SET(db::Statement rows, db.query("SELECT queue, COUNT(*) FROM runs WHERE final = 0 AND "
+                                       "status = 'Queued' GROUP BY queue"));
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return counts;
+    counts[rows.text(0)] = rows.integer(1);
+  }
+}
+
+Result<std::vector<RunId>> live_runs(db::Db& db) {
   std::vector<RunId> ids;
-  TRY_SET(db::Statement rows, db.query("SELECT id FROM runs WHERE final = 0 AND interactive = 0 "
-                                       "ORDER BY number"));
+  TRY_SET(db::Statement rows, db.query("SELECT id FROM runs WHERE final = 0 AND status <> 'Queued' "
+                                       "AND interactive = 0 ORDER BY number"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return ids;

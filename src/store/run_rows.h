@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -94,8 +95,10 @@ Result<int64_t> count_queued_before(db::Db& db, std::string_view queue, Priority
 // Those of a priority with after < number < before.
 Result<int64_t> count_queued_between(db::Db& db, std::string_view queue, Priority priority,
                                      int64_t after, int64_t before);
-// Every run that is not over and not interactive.
-Result<std::vector<RunId>> open_runs(db::Db& db);
+// How many wait in each queue.
+Result<std::map<std::string, int64_t>> count_queued(db::Db& db);
+// Every run that is neither over nor queued nor interactive.
+Result<std::vector<RunId>> live_runs(db::Db& db);
 
 // ---- interactive runs ----
 // Children of a run that are not over.

@@ -109,13 +109,20 @@ void Cluster::step() {
     events_.erase(events_.begin());
     happen(event);
   }
-  settle();
-  for (const AttemptId& attempt : engine_.start_waiting()) begin(attempt);
-  const int window = engine_.capacity().window;
-  const int64_t live = control_->load(kQueue).live;
-  if (live > window) break_rule(fmt::format("{} live, the window is {}", live, window));
-  if (live < window && !queue_.empty()) {
-    break_rule(fmt::format("{} wait while {} of {} are live", queue_.size(), live, window));
+  // Who begins makes room in the window for the next.
+  for (std::vector<AttemptId> begun; broken_.empty();) {
+    settle();
+    begun = engine_.start_waiting();
+    for (const AttemptId& attempt : begun) begin(attempt);
+    if (begun.empty()) break;
+  }
+  const auto waiting = static_cast<int>(engine_.waiting());
+  if (waiting > plan_.ahead) {
+    break_rule(fmt::format("{} wait in the cluster, the window is {}", waiting, plan_.ahead));
+  }
+  if (!queue_.empty() && (waiting < plan_.ahead || engine_.busy() < plan_.nodes)) {
+    break_rule(fmt::format("{} wait here while {} wait in the cluster and {} of its nodes are busy",
+                           queue_.size(), waiting, engine_.busy()));
   }
 }
 

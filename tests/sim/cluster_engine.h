@@ -14,8 +14,8 @@ namespace trainyard::sim {
 // one thread.
 class ClusterEngine final : public engine::Engine {
  public:
-  // `ahead`: so many more than there are nodes are taken, to wait here for the next that is free.
-  ClusterEngine(int nodes, int ahead) : nodes_(nodes), window_(nodes + ahead) {}
+  // `ahead`: so many are taken to wait here for the next node that is free.
+  ClusterEngine(int nodes, int ahead) : nodes_(nodes), window_(ahead) {}
 
   engine::Capacity capacity() const override;
   Status place(const Assignment& assignment) override;

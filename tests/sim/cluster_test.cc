@@ -53,7 +53,7 @@ TEST_CASE("thousands of nodes serve their queue in its order, and every run ends
 }
 
 TEST_CASE("a round of the scheduler is bounded, however much there is to place") {
-  Cluster cluster({.nodes = 500, .ahead = 0});
+  Cluster cluster({.nodes = 500, .ahead = 500});
   cluster.start(Cluster::Sync::no);
   cluster.submit(600);
   cluster.control().tick();
