@@ -209,3 +209,20 @@ TEST_CASE("on a full disk new runs are refused and those under way go on") {
   CHECK(yard.status("waiting") == RunStatus::provisioning);
   CHECK(yard.control->submit({RunId{"new"}, Yard::spec(), "ada"}));
 }
+
+TEST_CASE("GPUs asked of a cluster that has none are refused, of this machine they are not") {
+  Yard yard;
+  RunSpec spec = Yard::spec();
+  spec.resources.gpus = 1;
+  CHECK(yard.control->submit({RunId{"here"}, spec, "ada"}).has_value());
+  spec.target = "lab";
+  const auto ask = [&](const std::string& id, const engine::Capacity& has) {
+    yard.control->add_target("default/lab", std::make_shared<FakeEngine>(has));
+    return yard.control->submit({RunId{id}, spec, "ada"});
+  };
+  CHECK(ask("uncounted", {.nodes = 4, .window = 2}).has_value());
+  const auto refused = ask("none", {.cpus = 8, .nodes = 4, .window = 2});
+  CHECK(kind_of(refused) == ErrorKind::invalid);
+  CHECK(refused.error().message == "target lab has 0 GPUs, 1 were asked for");
+  CHECK(ask("some", {.cpus = 8, .gpus = {0, 1}, .nodes = 4, .window = 2}).has_value());
+}

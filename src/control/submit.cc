@@ -91,8 +91,11 @@ Error AllRuns::no_such_target(const RunSpec& spec) {
 
 Status AllRuns::check_gpus(const RunSpec& spec, const engine::Capacity& capacity) const {
   const auto has = static_cast<int>(capacity.gpus.size());
-  // On `local` a wish for GPUs where there are none is warned of by the client, not refused.
-  if (has == 0 || spec.resources.gpus <= has) return {};
+  // On `local` a wish for GPUs where there are none is warned of by the client, not refused. Of a
+  // cluster whose nodes were not counted yet, Slurm says it.
+  const bool known = capacity.cpus > 0;
+  if (has == 0 && (spec.target == kLocalQueue || !known)) return {};
+  if (spec.resources.gpus <= has) return {};
   return fail(ErrorKind::invalid, "target " + spec.target + " has " + std::to_string(has) +
                                       (has == 1 ? " GPU, " : " GPUs, ") +
                                       std::to_string(spec.resources.gpus) + " were asked for");
