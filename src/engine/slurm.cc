@@ -36,15 +36,19 @@ class SlurmEngine : public Engine {
       scaler_ = std::make_unique<slurm::Scaler>(scaler_options());
       scaler_->pause(options_.paused);
     }
+    book_.serve_at(options_.server_url);
+    if (options_.tunnel) heed_tunnel();
     const int submitters = options_.compute.ssh.empty() ? kSubmittersHere : kSubmittersSsh;
     for (int i = 0; i < submitters; ++i) {
       threads_.emplace_back([this](std::stop_token stop) { submit_all(stop); });
     }
     threads_.emplace_back([this](std::stop_token stop) { watch(stop); });
+    if (options_.tunnel) options_.tunnel->start([this] { heed_tunnel(); });
   }
   ~SlurmEngine() override {
     for (std::jthread& thread : threads_) thread.request_stop();
     if (scaler_) scaler_->stop();
+    if (options_.tunnel) options_.tunnel->stop();
     options_.commands->stop();
   }
 
@@ -92,10 +96,12 @@ class SlurmEngine : public Engine {
 
   slurm::Patience patience() const;
   slurm::ScalerOptions scaler_options();
+  void heed_tunnel();
   void submit_all(std::stop_token stop);
   void submit(const Assignment& assignment);
   std::string script_of(const Assignment& assignment);
   void watch(std::stop_token stop);
+  void await_way(std::stop_token stop);
   bool cancel_one();
   void look();
   void count(SteadyTime now);
@@ -178,6 +184,16 @@ NodesSeen SlurmEngine::nodes() {
   return seen;
 }
 
+void SlurmEngine::heed_tunnel() {
+  const std::string trouble = options_.tunnel->trouble();
+  const std::string url = options_.tunnel->url();
+  note([&](SteadyTime now) {
+    book_.hold(trouble);
+    if (!url.empty()) book_.serve_at(url);
+    if (trouble.empty()) book_.look_soon(now);
+  });
+}
+
 Capacity SlurmEngine::capacity() const {
   Capacity capacity;
   capacity.nodes = options_.compute.max_nodes;
@@ -239,6 +255,10 @@ std::string SlurmEngine::script_of(const Assignment& assignment) {
   slurm::JobPlan plan = slurm::plan_job(assignment, options_.compute, options_.server_id, limit);
   plan.program_sha256 = options_.program_sha256;
   plan.program_path = options_.program_path;
+  if (options_.tunnel) {
+    plan.server_url = options_.tunnel->url();
+    plan.says_where = true;
+  }
   plan.ca_pem = options_.ca_pem;
   plan.scratch = options_.scratch;
   plan.reach_patience = options_.reach_patience;
@@ -246,9 +266,11 @@ std::string SlurmEngine::script_of(const Assignment& assignment) {
 }
 
 void SlurmEngine::watch(std::stop_token stop) {
+  await_way(stop);
   count(options_.clock.steady());
   while (!stop.stop_requested()) {
     tell();
+    await_way(stop);
     if (cancel_one()) continue;
     std::unique_lock lock(mutex_);
     const uint64_t seen = changes_;
@@ -282,6 +304,12 @@ void SlurmEngine::watch(std::stop_token stop) {
     if (const auto next_cancel = book_.next_cancel()) until = std::min(until, *next_cancel);
     wait(lock, stop, until, seen);
   }
+}
+
+// All goes over one connection: without it nothing is asked.
+void SlurmEngine::await_way(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  while (book_.held() && !stop.stop_requested()) wait(lock, stop, std::nullopt, changes_);
 }
 
 bool SlurmEngine::cancel_one() {

@@ -11,6 +11,7 @@
 #include "engine/slurm/patience.h"
 #include "engine/slurm/scale_claims.h"
 #include "engine/slurm/scale_nodes.h"
+#include "engine/slurm/tunnel.h"
 #include "model/compute.h"
 
 namespace trainyard::engine {
@@ -25,6 +26,7 @@ struct SlurmOptions {
   // Of what GET /api/v1/node/program answers, in hex. Empty: nodes take what they are given, and
   // keep none for the next job.
   std::string program_sha256;
+  std::string server_url;       // Where nodes find us; a tunnel knows better.
   std::string program_path;     // Where nodes may have it already; empty: nowhere.
   std::string ca_pem;           // For an https server that no public authority vouches for.
   std::string scratch;          // A folder on the nodes to work in; empty: ${TMPDIR:-/tmp}.
@@ -38,6 +40,8 @@ struct SlurmOptions {
   bool paused = false;
   // How Slurm is spoken to: slurm::make_commands(), or a fake.
   std::unique_ptr<slurm::Commands> commands;
+  // How nodes reach a server that listens on loopback alone; null: they need none.
+  std::unique_ptr<slurm::Tunnel> tunnel;
 };
 
 // A Slurm cluster. One job per attempt, found again by its comment and never by Slurm's number,
@@ -46,6 +50,7 @@ struct SlurmOptions {
 //
 // - A job that Slurm refuses, or holds for what will never come true: on_gone, refused.
 // - A controller that does not answer: everything waits, waits_for() says so, nothing is lost.
+// - A tunnel that is broken: nothing is handed in until it is there again.
 // - A job that Slurm no longer knows (its controller died right after it accepted it): on_gone. It
 //   is not submitted again under the same attempt, for its processes may run on with that attempt's
 //   token; the next attempt's token fences them off.

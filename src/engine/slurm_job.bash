@@ -8,10 +8,13 @@ ty_answer_max_s=60  # For one answer of the server, the program of some megabyte
 ty_tries_max=4      # A supervisor that died is followed by another on its folder.
 
 ty_told=    # Set once Slurm wants us to stop.
+ty_node=    # While no supervisor speaks for this node: its number.
+ty_in_setup=
 ty_child=   # What TERM is passed on to.
 
 ty_say() {
-  printf 'trainyard: %s: %s\n' "${SLURMD_NODENAME:-${HOSTNAME:-this node}}" "$*" >&2
+  ty_reason="$* (node ${SLURMD_NODENAME:-${HOSTNAME:-unknown}})"
+  printf 'trainyard: %s\n' "$ty_reason" >&2
 }
 
 # The batch step. With several nodes each gets this text by srun's standard input, which also carries
@@ -30,12 +33,12 @@ ty_main() {
   trap 'ty_told=1; echo stop >&"$ty_to_step"' TERM
   coproc TY_STEP {
     exec srun --nodes="$ty_nodes" --ntasks="$ty_nodes" --ntasks-per-node=1 \
-      --cpus-per-task="$ty_cpus" --cpu-bind=none --mpi=none --kill-on-bad-exit=0 --wait=0 \
+      --cpus-per-task="$ty_cpus" --cpu-bind=none --mpi=none --kill-on-bad-exit=1 --wait=0 \
       bash -c 'while IFS= read -r line && [ "$line" != "#end-of-text" ]; do t+=$line$'"'\\n'"'; done
-               eval "$t"' >&2
+               exec 3>&1 >&2; eval "$t"'
   }
   ty_child=$TY_STEP_PID
-  exec {ty_to_step}>&"${TY_STEP[1]}"
+  exec {ty_to_step}>&"${TY_STEP[1]}" {ty_from_step}<&"${TY_STEP[0]}"
   trap '' PIPE
   {
     echo 'umask 077'
@@ -49,6 +52,11 @@ ty_main() {
   } >&"$ty_to_step"
   ty_wait
   [ -z "$ty_told" ] || exit $ty_exit_stopped
+  # Of a step that is killed because of one task, srun's own code is not that task's.
+  local word code
+  while IFS=' ' read -r -t 1 word code <&"$ty_from_step"; do
+    [ "$word" != failed ] || exit "$code"
+  done
   exit "$ty_code"
 }
 
@@ -56,14 +64,51 @@ ty_main() {
 ty_on_node() {
   local node=$1
   trap 'ty_told=1; [ -z "$ty_child" ] || kill -TERM "$ty_child" 2>/dev/null' TERM
-  trap 'ty_clean_up' EXIT
+  trap 'ty_leave $?' EXIT
   ty_listen
   ty_make_folder || exit $ty_exit_no_folder
-  if [ -n "$ty_setup" ]; then ty_run_setup || exit $ty_exit_setup; fi
+  ty_node=$node
+  if [ -n "$ty_setup" ]; then
+    ty_run_setup  # No condition: in one, its own `set -e` would do nothing.
+    [ "$ty_code" = 0 ] || exit $ty_exit_setup
+  fi
   ty_get_program || exit
   ty_get_assignment "$node" || exit
+  ty_node=
   ty_supervise "$node"
   exit
+}
+
+# Whatever ends us. Why is told to the server; where that does not answer, our code says it to Slurm.
+# Of several nodes, one that fails for good without a word to the server ends all; one that was told
+# to stop must not: others may still be saving.
+ty_leave() {
+  local code=$1
+  trap - EXIT
+  if [ -n "$ty_in_setup" ]; then
+    ty_setup_failed "$code"
+    code=$ty_exit_setup
+  fi
+  if [ "$code" != 0 ] && [ -z "$ty_told" ] && [ -n "$ty_node" ] && ty_tell_end; then code=0; fi
+  ty_clean_up
+  if [ -n "${ty_from_batch-}" ] && [ "$code" != 0 ]; then
+    [ -z "$ty_told" ] || exit 0
+    echo "failed $code" >&3
+  fi
+  exit "$code"
+}
+
+# The report of a supervisor that never was; of what another try would not make better.
+ty_tell_end() {
+  [ "$code" = $ty_exit_setup ] || [ "$code" = $ty_exit_not_executable ] || return 1
+  local text quote='"' ty_patience=20
+  text=$(printf '%s' "$ty_reason" | LC_ALL=C tr -c '\n\40-\176' ' ')
+  text=${text//\\/\\\\} text=${text//$quote/\\$quote} text=${text//$'\n'/\\n}
+  printf '{"reports":[{"seq":1,"kind":"ended","end":{"cause":"prepare_failed","exitCode":1,' \
+    >"$ty_folder/ended"
+  printf '"error":"%s"}}]}' "$text" >>"$ty_folder/ended"
+  ty_fetch "/api/v1/runs/$ty_run/attempts/$ty_attempt/reports?node=$ty_node" "$ty_folder/answer" \
+    "$ty_folder/ended"
 }
 
 # Of several nodes, each waits for the first one's word.
@@ -104,12 +149,38 @@ ty_clean_up() {
 }
 
 # The target's own text, for the supervisor's and its ranks' environment. `module` and the like come
-# with a login.
+# with a login. What it prints is a file of the run.
 ty_run_setup() {
   if ! type module >/dev/null 2>&1 && [ -r /etc/profile ]; then . /etc/profile >&2; fi
-  eval "$ty_setup" >&2 && return 0
-  ty_say "the target's setup text failed with code $?"
-  return 1
+  ty_in_setup=1
+  eval "$ty_setup" >"$ty_folder/setup.txt" 2>&1
+  ty_code=$?
+  set +eu
+  ty_in_setup=
+  trap 'ty_leave $?' EXIT
+  if [ "$ty_code" != 0 ]; then
+    ty_setup_failed "$ty_code"
+  elif [ -s "$ty_folder/setup.txt" ]; then
+    ty_send_setup
+  fi
+}
+
+ty_setup_failed() {
+  set +eu
+  ty_in_setup=
+  local last
+  last=$(tail -n 5 "$ty_folder/setup.txt")  # Where it ended us, we print there ourselves.
+  ty_send_setup
+  ty_say "the target's setup failed with code $1"
+  [ -z "$last" ] || ty_reason+="; its last lines:"$'\n'$last
+}
+
+ty_send_setup() {
+  local path=system_logs/setup.txt ty_patience=20
+  [ "$ty_nodes" = 1 ] || path=system_logs/setup_$ty_node.txt
+  tail -c 1000000 "$ty_folder/setup.txt" >"$ty_folder/setup.tail"
+  ty_fetch "/api/v1/runs/$ty_run/attempts/$ty_attempt/files?path=$path&from=0&reset=1" \
+    "$ty_folder/answer" "$ty_folder/setup.tail"
 }
 
 # ---- trainyard-node ----
@@ -157,13 +228,16 @@ ty_fits() {
 # ---- what the server has for us ----
 
 ty_get_assignment() {
-  ty_fetch "/api/v1/runs/$ty_run/attempts/$ty_attempt/assignment?node=$1" \
+  local more=${ty_says_where:+&at=$ty_server}
+  ty_fetch "/api/v1/runs/$ty_run/attempts/$ty_attempt/assignment?node=$1$more" \
     "$ty_work/assignment.json"
 }
 
-# Path, file. Tries for as long as we have patience; a server may be away for a while.
+# Path, file, and for a POST the file of its body. Tries for as long as we have patience; a server
+# may be away for a while.
 ty_fetch() {
   local from=$SECONDS pause=0.2 way
+  ty_body=${3-}
   [ -n "${ty_ways-}" ] || ty_find_ways
   while :; do
     [ -z "$ty_told" ] || return $ty_exit_stopped
@@ -231,8 +305,11 @@ ty_talk() {
   local name=${host%:*}
   name=${name#[} name=${name%]}
   exec 4<>"/dev/tcp/$name/$port" || exit
-  printf 'GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\nAuthorization: Bearer %s\r\n\r\n' \
-    "$rest" "$host" "$ty_token" >&4
+  local verb=GET body=
+  [ -z "$ty_body" ] || verb=POST body="Content-Length: $(wc -c <"$ty_body")"$'\r\n'
+  printf '%s %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\nAuthorization: Bearer %s\r\n%s\r\n' \
+    $verb "$rest" "$host" "$ty_token" "$body" >&4
+  [ -z "$ty_body" ] || cat "$ty_body" >&4
   IFS=' ' read -r line status line <&4
   while IFS= read -r line <&4; do
     line=${line%$'\r'}
@@ -250,6 +327,7 @@ ty_talk() {
 ty_by_curl() {
   ty_why=$(printf 'header = "Authorization: Bearer %s"\n' "$ty_token" |
     curl -q -sS -K - ${ty_ca:+--cacert "$ty_folder/ca.pem"} --connect-timeout 10 \
+      ${ty_body:+-H Content-Type: --data-binary "@$ty_body"} \
       -m $ty_answer_max_s -o "$2" -w '%{http_code}' "$1" 2>&1)
   ty_read_status
 }
@@ -258,7 +336,8 @@ ty_by_wget() {
   # It reads no pipe; the folder is ours alone.
   printf 'header = Authorization: Bearer %s\n' "$ty_token" >"$ty_folder/wgetrc"
   ty_why=$(wget --config="$ty_folder/wgetrc" -nv -S \
-      ${ty_ca:+--ca-certificate="$ty_folder/ca.pem"} -t 1 -T 10 -O "$2" "$1" 2>&1)
+      ${ty_ca:+--ca-certificate="$ty_folder/ca.pem"} ${ty_body:+--post-file="$ty_body"} \
+      -t 1 -T 10 -O "$2" "$1" 2>&1)
   rm -f "$ty_folder/wgetrc"
   case $ty_why in
     *HTTP/1.[01]' '*) ty_status=${ty_why##*HTTP/1.[01] } ty_status=${ty_status:0:3} ;;
@@ -267,10 +346,11 @@ ty_by_wget() {
 }
 
 ty_by_python3() {
-  ty_why=$({ printf '%s\n' "$ty_token" "$1" "$2" "$ty_answer_max_s"; } | python3 -c '
+  ty_why=$({ printf '%s\n' "$ty_token" "$1" "$2" "$ty_answer_max_s" "$ty_body"; } | python3 -c '
 import shutil, sys, urllib.error, urllib.request
-token, url, path, limit = sys.stdin.read().split("\n")[:4]
-request = urllib.request.Request(url, headers={"Authorization": "Bearer " + token})
+token, url, path, limit, body = sys.stdin.read().split("\n")[:5]
+body = open(body, "rb").read() if body else None
+request = urllib.request.Request(url, body, {"Authorization": "Bearer " + token})
 import os, ssl
 ca = os.environ.get("TRAINYARD_CA_FILE")
 context = ssl.create_default_context(cafile=ca) if url.startswith("https") else None
@@ -301,7 +381,7 @@ ty_supervise() {
   local try
   for ((try = 1; try <= ty_tries_max; ++try)); do
     [ -z "$ty_told" ] || return $ty_exit_stopped
-    "$ty_program" supervise --folder "$ty_work" --node "$1" </dev/null &
+    "$ty_program" supervise --folder "$ty_work" --node "$1" </dev/null 3>&- &
     ty_child=$!
     [ -z "$ty_told" ] || kill -TERM "$ty_child"  # It came just before there was one to tell.
     ty_wait

@@ -32,6 +32,7 @@ folder, support = sys.argv[1:]
 sys.path.insert(0, support)
 import slurm_lab
 class Answer(http.server.BaseHTTPRequestHandler):
+    def do_POST(self): self.send_error(404)
     def do_GET(self):
         status, body = 200, b""
         if self.path.startswith("/said/"):
@@ -166,15 +167,16 @@ struct Yard {
     engine.reset();
     lab.ask("run scancel --me");
   }
-  void make(const std::string& partition = "") {
+  void make(const std::string& partition = "", const std::string& setup = "") {
     engine.reset();
     SlurmOptions options{.compute = {}, .server_id = "srv1", .clock = clock, .log = log};
     options.compute.partition = partition;
     options.compute.slurm_conf = lab.words["SLURM_CONF"];
     const std::string url = lab.words["url"];
     const size_t colon = url.rfind(':');
-    options.compute.setup =
-        "export HOLD=1 LAB_HOST=" + url.substr(7, colon - 7) + " LAB_PORT=" + url.substr(colon + 1);
+    options.compute.setup = "export HOLD=1 LAB_HOST=" + url.substr(7, colon - 7) +
+                            " LAB_PORT=" + url.substr(colon + 1) + "\n" + setup;
+    options.reach_patience = seconds(2);
     options.program_sha256 = sha256(kSupervisor).hex();
     options.patience.orphan = seconds(2);
     options.patience.released = seconds(2);
@@ -191,11 +193,11 @@ struct Yard {
     });
   }
   static AttemptId id(const std::string& run) { return {RunId{run}, 1}; }
-  void place(const std::string& run, int nodes = 1, int cpus = 1) {
+  void place(const std::string& run, int nodes = 1, int cpus = 1, const std::string& url = "") {
     Assignment assignment;
     assignment.run = run;
     assignment.token = "tya_secret";
-    assignment.server_url = lab.words["url"];
+    assignment.server_url = url.empty() ? lab.words["url"] : url;
     assignment.spec.nodes = nodes;
     assignment.spec.resources.cpus = cpus;
     REQUIRE(engine->place(assignment));
@@ -283,6 +285,7 @@ TEST_CASE("real Slurm: a job that waits for nodes says how many are free") {
   CHECK(yard.waits_for("second", "waits for 2 nodes: 0 idle of 3, 3 in use"));
   REQUIRE(yard.engine->kill(Yard::id("second")));
   CHECK(yard.wait_gone("second").why.ends_with("was cancelled"));
+  CHECK_FALSE(yard.wait_gone("second").refused);
   REQUIRE(yard.engine->release(Yard::id("first")));
   CHECK(yard.eventually([&] { return yard.state_of("first") == "CANCELLED"; }));
 }
@@ -388,6 +391,43 @@ TEST_CASE(
   CHECK(yard.eventually([&] { return yard.state_of("orphan") == "CANCELLED"; }));
   CHECK(yard.state_of("known") == "RUNNING");
   CHECK(yard.engine->inspect(Yard::id("known")) == Placement::live);
+}
+
+TEST_CASE("real Slurm: a node that cannot reach the server says where it looked for it") {
+  Lab* const found = the_lab();
+  if (found == nullptr) return;
+  Lab& lab = *found;
+  Yard yard(lab);
+  const std::string url = lab.words["url"];
+  const std::string nobody = url.substr(0, url.rfind(':')) + ":1";
+  yard.place("astray", 1, 1, nobody);
+  const std::string why = yard.wait_gone("astray").why;
+  CHECK_MESSAGE(why.find("could not reach the server at " + nobody) != std::string::npos, why);
+}
+
+TEST_CASE(
+    "real Slurm: of several nodes, one that cannot begin ends all, soon and by its own word") {
+  Lab* const found = the_lab();
+  if (found == nullptr) return;
+  Lab& lab = *found;
+  Yard yard(lab);
+  yard.make("", "[ \"$SLURMD_NODENAME\" != n2 ] || exit 3");
+  yard.place("broken", 3);
+  const std::string why = yard.wait_gone("broken").why;
+  CHECK_MESSAGE(why.find("setup text failed") != std::string::npos, why);
+}
+
+TEST_CASE("real Slurm: a job that somebody else cancels is not to be tried again") {
+  Lab* const found = the_lab();
+  if (found == nullptr) return;
+  Lab& lab = *found;
+  Yard yard(lab);
+  yard.place("unwanted", 2);
+  CHECK(yard.said("start:unwanted:1"));
+  lab.ask("run scancel --me --name=ty-unwanted.1");
+  const Engine::Going going = yard.wait_gone("unwanted");
+  CHECK_MESSAGE(going.refused, going.why);
+  CHECK(going.why.find("cancelled in Slurm") != std::string::npos);
 }
 
 TEST_CASE("real Slurm: odd text arrives in Slurm as it is") {

@@ -19,6 +19,10 @@ bool is_better(const Job& a, const Job& b) {
   return is_over(a) ? a.number > b.number : a.number < b.number;
 }
 
+std::string told(const Error& error) {
+  return error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+}
+
 void earlier(std::optional<SteadyTime>& first, SteadyTime time) {
   if (!first || time < *first) first = time;
 }
@@ -32,10 +36,16 @@ void Book::place(const Assignment& assignment, SteadyTime now) {
   if (entries_.contains(attempt)) return;
   Entry& entry = entries_[attempt];
   entry.assignment = assignment;
-  entry.server_url = assignment.server_url;
   entry.resources = assignment.spec.resources;
   entry.nodes = assignment.spec.nodes;
+  if (server_url_.empty()) server_url_ = assignment.server_url;
   set(entry, Stage::waiting, now);
+  const auto cut = cut_.find(attempt.run.value);
+  if (cut != cut_.end() && cut->second.attempt == attempt.number - 1) {
+    tell_gone(attempt, entry, {.why = cut->second.words, .refused = true}, now);
+    cut_.erase(cut);
+    return;
+  }
   line_.push_back(attempt);
 }
 
@@ -105,8 +115,9 @@ std::string Book::waits_for(const AttemptId& attempt, WallTime now) const {
   const auto found = entries_.find(attempt);
   if (found == entries_.end()) return {};
   const Entry& entry = found->second;
-  const std::string away =
-      away_.empty() ? "" : "Slurm does not answer, it is asked again: " + away_;
+  const std::string away = held()          ? "waits for the way to the cluster: " + held_
+                           : away_.empty() ? ""
+                                           : "Slurm does not answer, it is asked again: " + away_;
   switch (entry.stage) {
     case Stage::waiting:
       if (!away.empty()) return away;
@@ -138,16 +149,24 @@ std::string Book::place_in_line(const AttemptId& attempt) const {
 // ---- submitting ----
 
 std::optional<Assignment> Book::take_submission(SteadyTime now) {
-  if (line_.empty() || now < no_submit_before_) return std::nullopt;
-  Entry& entry = entries_.at(line_.front());
-  line_.pop_front();
+  if (line_.empty() || !held_.empty() || now < no_submit_before_) return std::nullopt;
+  const auto next = std::ranges::find_if(
+      line_, [&](const AttemptId& attempt) { return free_from(attempt) <= now; });
+  if (next == line_.end()) return std::nullopt;
+  Entry& entry = entries_.at(*next);
+  line_.erase(next);
   set(entry, Stage::submitting, now);
   return entry.assignment;
 }
 
 std::optional<SteadyTime> Book::next_submit() const {
-  if (line_.empty()) return std::nullopt;
-  return no_submit_before_;
+  if (line_.empty() || !held_.empty()) return std::nullopt;
+  std::optional<SteadyTime> first;
+  for (const AttemptId& attempt : line_) {
+    earlier(first, free_from(attempt));
+    if (*first <= no_submit_before_) break;
+  }
+  return std::max(*first, no_submit_before_);
 }
 
 void Book::submitted(const AttemptId& attempt, const Result<int64_t>& number, SteadyTime now) {
@@ -184,7 +203,7 @@ void Book::submitted(const AttemptId& attempt, const Result<int64_t>& number, St
     return;
   }
   // It may have been accepted all the same.
-  away_ = error.message;
+  away_ = told(error);
   no_submit_before_ = now + retry_;
   retry_ = std::min(retry_ * 2, patience_.retry_max);
   set(entry, entry.released ? Stage::over : Stage::unsure, now);
@@ -213,7 +232,7 @@ void Book::looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, Steady
   last_look_ = now;
   if (!jobs) {
     if (jobs.error().kind == ErrorKind::cancelled) return;
-    away_ = jobs.error().message;
+    away_ = told(jobs.error());
     look_pause_ = std::min(look_pause_ * 2, patience_.look_max);
     next_look_ = now + look_pause_;
     // What was missing may have been so for the same reason.
@@ -222,6 +241,7 @@ void Book::looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, Steady
   }
   away_.clear();
   look_pause_ = seconds(1);
+  std::erase_if(cut_, [&](const auto& item) { return now - item.second.at > patience_.cut; });
   std::map<AttemptId, Seen> seen = sort_out(*jobs);
   std::erase_if(orphans_, [&](const auto& item) { return !seen.contains(item.first); });
   std::erase_if(twins_, [&](const auto& item) {
@@ -280,7 +300,9 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
   entry.job = job;
   entry.number = job.number;
   const Phase phase = phase_of(job.state);
+  const bool cut = job.state == "CANCELLED" && !entry.cancelled;
   if (entry.stage == Stage::gone || entry.stage == Stage::over) {
+    if (cut && entry.stage == Stage::over) cut_short(attempt, job, now);
     // A controller that came back with an older memory may run it once more.
     if (phase == Phase::ended) {
       entry.cancel_at.reset();
@@ -302,8 +324,12 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
   };
   if (phase == Phase::ended) entry.cancel_at.reset();
   if (lasts(entry.ended, phase == Phase::ended, patience_.ended)) {
-    const Ending ending = ending_of(job, entry.server_url);
-    return tell_gone(attempt, entry, {.why = ending.words, .evicted = ending.evicted}, now);
+    Ending ending = ending_of(job, server_url_);
+    if (entry.cancelled && job.state == "CANCELLED") {
+      ending.words = fmt::format("its Slurm job {} was cancelled", job.number);
+    }
+    return tell_gone(attempt, entry,
+                     {.why = ending.words, .refused = cut, .evicted = ending.evicted}, now);
   }
   if (lasts(entry.ending, phase == Phase::ending, patience_.ending)) {
     return tell_gone(attempt, entry, {.why = "its Slurm job does not get done with ending"}, now);
@@ -330,8 +356,10 @@ bool Book::miss(const AttemptId& attempt, Entry& entry, SteadyTime begun, Steady
       return false;
     case Stage::gone:
       entry.cancel_at.reset();
+      entry.job.reset();
       return false;
     case Stage::over:
+      entry.job.reset();
       return begun - entry.since >= patience_.missing;
     case Stage::unsure:
     case Stage::placed:
@@ -350,6 +378,7 @@ bool Book::miss(const AttemptId& attempt, Entry& entry, SteadyTime begun, Steady
     return false;
   }
   const std::string number = entry.number == 0 ? "" : fmt::format(" (it was {})", entry.number);
+  entry.job.reset();
   tell_gone(attempt, entry, {.why = "Slurm has no job of it" + number}, now);
   return false;
 }
@@ -371,38 +400,6 @@ void Book::tell_gone(const AttemptId& attempt, Entry& entry, Engine::Going going
   entry.assignment.reset();
   set(entry, Stage::gone, now);
   gone_.emplace_back(attempt, std::move(going));
-}
-
-// ---- cancelling ----
-
-std::optional<Book::Cancel> Book::take_cancel(SteadyTime now) {
-  const SteadyTime again = now + patience_.cancel_again;
-  for (auto& [attempt, entry] : entries_) {
-    if (!entry.cancel_at || *entry.cancel_at > now) continue;
-    entry.cancel_at = again;  // Until a look shows that it is over.
-    return Cancel{attempt, 0};
-  }
-  for (auto& [attempt, at] : orphans_) {
-    if (at > now) continue;
-    at = again;
-    return Cancel{attempt, 0};
-  }
-  for (auto& [twin, at] : twins_) {
-    if (at > now) continue;
-    at = again;
-    return Cancel{twin.first, twin.second};
-  }
-  return std::nullopt;
-}
-
-std::optional<SteadyTime> Book::next_cancel() const {
-  std::optional<SteadyTime> first;
-  for (const auto& [attempt, entry] : entries_) {
-    if (entry.cancel_at) earlier(first, *entry.cancel_at);
-  }
-  for (const auto& [attempt, at] : orphans_) earlier(first, at);
-  for (const auto& [twin, at] : twins_) earlier(first, at);
-  return first;
 }
 
 }  // namespace trainyard::engine::slurm

@@ -30,6 +30,11 @@ class Book {
   void release(const AttemptId& attempt, SteadyTime now);
   Placement inspect(const AttemptId& attempt) const;
   std::string waits_for(const AttemptId& attempt, WallTime now) const;
+  // Nothing is handed in for as long as there is a reason not to.
+  void hold(std::string why) { held_ = std::move(why); }
+  bool held() const { return !held_.empty(); }
+  // Where nodes find the server.
+  void serve_at(std::string url) { server_url_ = std::move(url); }
 
   // ---- submitting ----
   // The next to hand in, now under way; none: nothing, or not before next_submit().
@@ -39,6 +44,7 @@ class Book {
 
   // ---- looking ----
   SteadyTime next_look() const { return next_look_; }
+  void look_soon(SteadyTime now) { next_look_ = std::min(next_look_, now); }
   // `begun`: when the look was; what was submitted after it need not be in it.
   void looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, SteadyTime now);
   void counted(std::vector<Node> nodes) { nodes_ = std::move(nodes); }
@@ -77,7 +83,6 @@ class Book {
     Stage stage = Stage::waiting;
     SteadyTime since{};                    // In this stage.
     std::optional<Assignment> assignment;  // Until Slurm has it; none for what was recovered.
-    std::string server_url;
     Resources resources;                   // Of every node; of what was recovered not known.
     int nodes = 1;                         // Until there is a job.
     std::optional<Job> job;                // As seen last.
@@ -88,6 +93,7 @@ class Book {
     std::optional<SteadyTime> ending;
     std::optional<SteadyTime> never;
     bool killed = false;
+    bool cancelled = false;  // By us.
     bool released = false;
     std::optional<SteadyTime> cancel_at;  // Next.
   };
@@ -104,6 +110,8 @@ class Book {
   void see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTime now);
   // true: it is to be forgotten.
   bool miss(const AttemptId& attempt, Entry& entry, SteadyTime begun, SteadyTime now);
+  void cut_short(const AttemptId& attempt, const Job& job, SteadyTime now);
+  SteadyTime free_from(const AttemptId& attempt) const;
   void see_orphan(const AttemptId& attempt, const Job& job, SteadyTime now);
   bool busy() const;
   std::string place_in_line(const AttemptId& attempt) const;
@@ -116,12 +124,21 @@ class Book {
   std::map<std::pair<AttemptId, int64_t>, SteadyTime> twins_;  // When each is cancelled.
   std::vector<Node> nodes_;
   std::vector<Told> gone_;
+  // Runs whose last attempt somebody else cancelled, until the next one of theirs comes.
+  struct Cut {
+    int attempt = 0;
+    std::string words;
+    SteadyTime at{};
+  };
+  std::map<std::string, Cut> cut_;
 
   SteadyTime next_look_{};
   SteadyTime last_look_{};
   SteadyTime no_submit_before_{};
   seconds retry_{1};
   seconds look_pause_{1};
+  std::string server_url_;
+  std::string held_;
   std::string away_;  // Why Slurm cannot be asked; empty: it can.
   std::string full_;
 };

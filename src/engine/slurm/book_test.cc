@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "engine/slurm/job_script.h"
+
 using namespace trainyard;
 using namespace trainyard::engine;
 using namespace trainyard::engine::slurm;
@@ -301,7 +303,7 @@ TEST_CASE("the end of a job is told after a moment for its last report") {
     desk.pass(seconds(3));
     REQUIRE(desk.gone.size() == 1);
     CHECK(desk.gone[0].second.evicted == row.evicted);
-    CHECK_FALSE(desk.gone[0].second.refused);
+    CHECK(desk.gone[0].second.refused == (row.state == std::string("CANCELLED")));
     desk.pass(seconds(10));
     CHECK(desk.gone.size() == 1);
   }
@@ -450,4 +452,97 @@ TEST_CASE("a job that comes back after it was given up is cancelled") {
   desk.pass(seconds(12));
   CHECK(desk.cancels() == Names{"a.1"});
   CHECK(desk.gone.size() == 1);
+}
+
+TEST_CASE("a job that somebody else cancelled is not tried again") {
+  Desk desk;
+  desk.place("a");
+  desk.place("b");
+  desk.place("c");
+  for (const int64_t number : {1, 2, 3}) desk.submit(number, "RUNNING");
+  desk.look();
+  // Its supervisor says nothing any more.
+  desk.job(1).state = "CANCELLED";
+  desk.pass(seconds(5));
+  REQUIRE(desk.gone.size() == 1);
+  CHECK(desk.gone[0].second.refused);
+  CHECK(desk.gone[0].second.why.find("cancelled in Slurm") != std::string::npos);
+  // It reports an eviction, and the next attempt comes before its job is seen to end.
+  desk.gone.clear();
+  desk.book.release(Desk::id("b"), desk.now);
+  desk.book.place(Desk::assignment("b", 2), desk.now);
+  CHECK_FALSE(desk.book.take_submission(desk.now));
+  CHECK(*desk.book.next_submit() > desk.now);
+  desk.job(2).state = "CANCELLED";
+  desk.pass(seconds(1));
+  REQUIRE(desk.gone.size() == 1);
+  CHECK(desk.gone[0].first == Desk::id("b", 2));
+  CHECK(desk.gone[0].second.refused);
+  // And after.
+  desk.gone.clear();
+  desk.book.release(Desk::id("c"), desk.now);
+  desk.job(3).state = "CANCELLED";
+  desk.pass(seconds(1));
+  desk.book.place(Desk::assignment("c", 2), desk.now);
+  CHECK_FALSE(desk.book.take_submission(desk.now));
+  desk.look();
+  REQUIRE(desk.gone.size() == 1);
+  CHECK(desk.gone[0].second.refused);
+}
+
+TEST_CASE("an attempt after one that was preempted waits to see that, and no longer") {
+  Desk desk;
+  desk.place("a");
+  desk.place("slow");
+  desk.submit(1, "RUNNING");
+  desk.submit(2, "COMPLETING");
+  desk.look();
+  for (const char* run : {"a", "slow"}) {
+    desk.book.release(Desk::id(run), desk.now);
+    desk.book.place(Desk::assignment(run, 2), desk.now);
+  }
+  CHECK_FALSE(desk.book.take_submission(desk.now));
+  desk.job(1).state = "PREEMPTED";
+  desk.pass(seconds(1));
+  CHECK(desk.book.take_submission(desk.now).value().id() == Desk::id("a", 2));
+  CHECK_FALSE(desk.book.take_submission(desk.now));
+  desk.now += seconds(10);
+  CHECK(desk.book.take_submission(desk.now).value().id() == Desk::id("slow", 2));
+  CHECK(desk.gone.empty());
+}
+
+TEST_CASE("a job that we cancelled ourselves was taken back, not refused") {
+  Desk desk;
+  desk.place("a");
+  desk.submit(1, "RUNNING");
+  desk.look();
+  desk.book.kill(Desk::id("a"), desk.now);
+  CHECK(desk.cancels() == Names{"a.1"});
+  desk.job(1).state = "CANCELLED";
+  desk.pass(seconds(5));
+  REQUIRE(desk.gone.size() == 1);
+  CHECK_FALSE(desk.gone[0].second.refused);
+  CHECK(desk.gone[0].second.why == "its Slurm job 1 was cancelled");
+}
+
+TEST_CASE("nothing is handed in while there is no way to the cluster, and it says so") {
+  Desk desk;
+  desk.book.hold("ssh me@login: Connection refused");
+  desk.place("a");
+  CHECK_FALSE(desk.book.take_submission(desk.now));
+  CHECK_FALSE(desk.book.next_submit());
+  CHECK(desk.waits("a") == "waits for the way to the cluster: ssh me@login: Connection refused");
+  desk.book.hold("");
+  CHECK(desk.book.take_submission(desk.now));
+}
+
+TEST_CASE("which address a node tried is told after a restart, too") {
+  Desk desk;
+  desk.book.serve_at("http://10.9.9.9:1234");
+  desk.book.recover(Desk::id("a"), desk.now);
+  desk.add(Desk::id("a"), 7, "FAILED");
+  desk.job(7).exit_code = static_cast<int>(ScriptExit::unreachable);
+  desk.pass(seconds(5));
+  REQUIRE(desk.gone.size() == 1);
+  CHECK(desk.gone[0].second.why.find("http://10.9.9.9:1234") != std::string::npos);
 }

@@ -11,20 +11,17 @@
 #include "base/text.h"
 #include "engine/slurm/job_script.h"
 #include "engine/slurm/program.h"
+#include "engine/slurm/ssh.h"
 
 namespace trainyard::engine::slurm {
 namespace {
 
-constexpr const char* kUsualPlaces =
-    "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/opt/slurm/bin:/usr/local/slurm/bin";
 // Times in seconds since 1970, which no time zone of a login node changes. For squeue only: what
 // sbatch has, a job has.
 constexpr const char* kTimes = "SLURM_TIME_FORMAT";
-constexpr int kExitOfSsh = 255;  // Its own trouble; else the code is the command's.
 constexpr int kExitNotFound = 127;
 constexpr seconds kGoodbye{3};
-// A socket's path has 107 bytes: of these ssh takes 40 for a hash, 17 for a name on the way to it.
-constexpr size_t kSshFolderMax = 107 - 40 - 17 - 1;
+constexpr size_t kHash = 41;  // What ssh makes of %C, and a slash.
 
 std::string path_or_usual(const std::string& given) {
   if (!given.empty()) return given;
@@ -46,7 +43,7 @@ std::map<std::string, std::string> clean_environment(const std::string& path,
 
 // A folder where ssh can keep its sockets, made if need be. Without, each command logs in anew.
 bool can_keep_sockets(const fs::path& folder) {
-  if (folder.empty() || folder.native().size() > kSshFolderMax) return false;
+  if (folder.empty() || folder.native().size() + kHash > kControlPathMax) return false;
   return make_dirs(folder, 0700).has_value();
 }
 
@@ -60,7 +57,8 @@ class RealCommands : public Commands {
     // An agent's keys are what an ssh without a terminal has.
     const char* agent = std::getenv("SSH_AUTH_SOCK");  // NOLINT(concurrency-mt-unsafe)
     if (!options_.ssh.empty() && agent != nullptr) environment_["SSH_AUTH_SOCK"] = agent;
-    keeps_ssh_ = !options_.ssh.empty() && can_keep_sockets(options_.ssh_folder);
+    keeps_ssh_ = !options_.ssh.empty() && options_.ssh_control.empty() &&
+                 can_keep_sockets(options_.ssh_folder);
   }
   ~RealCommands() override {
     if (!keeps_ssh_) return;
@@ -155,8 +153,7 @@ class RealCommands : public Commands {
     TRY_SET(program.command, over_ssh(command));
     TRY_SET(ProgramEnd end, run_program(program));
     if (end.exit_code == kExitOfSsh && !end.timed_out) {
-      return fail(ErrorKind::unavailable, "ssh " + options_.ssh + ": " + slurm_words(end.errors),
-                  "It must work without a question: ssh -o BatchMode=yes " + options_.ssh);
+      return std::unexpected(ssh_error(options_.ssh, end.errors));
     }
     if (end.exit_code == kExitNotFound) {
       return fail(ErrorKind::unavailable, name + " is not on " + options_.ssh,
@@ -166,27 +163,23 @@ class RealCommands : public Commands {
   }
 
   Result<std::vector<std::string>> over_ssh(const std::vector<std::string>& command) const {
-    Result<std::string> ssh = find_program("ssh", path_);
-    if (!ssh) {
-      return fail(ErrorKind::unavailable, "ssh is not on this machine",
-                  "Install it (Debian: openssh-client).");
+    TRY_SET(std::vector<std::string> words, ssh_words(path_));
+    std::vector<std::string> kept;
+    if (!options_.ssh_control.empty()) {
+      kept = {"ControlMaster=no", "ControlPath=" + options_.ssh_control.string()};
+    } else if (keeps_ssh_) {
+      kept = {"ControlMaster=auto", "ControlPersist=120", control_path()};
     }
-    std::vector<std::string> words{
-        *std::move(ssh),         "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o",
-        "ServerAliveInterval=15"};
-    if (keeps_ssh_) {
-      for (const std::string& option :
-           {std::string("ControlMaster=auto"), std::string("ControlPersist=120"), control_path()}) {
-        words.insert(words.end(), {"-o", option});
-      }
-    }
+    for (const std::string& option : kept) words.insert(words.end(), {"-o", option});
     // Nothing of a session's variables reaches Slurm or a job, as here.
     std::string text = "exec env -i HOME=\"$HOME\" USER=\"$USER\" LOGNAME=\"$USER\" ";
     text += "PATH=\"$PATH:" + std::string(kUsualPlaces) + "\" LANG=C.UTF-8";
     if (command.front() == "squeue") text += std::string(" ") + kTimes + "=%s";
-    if (!options_.slurm_conf.empty()) text += " SLURM_CONF=" + shell_quoted(options_.slurm_conf);
+    // A site may set it for all who log in.
+    text += options_.slurm_conf.empty() ? " ${SLURM_CONF:+\"SLURM_CONF=$SLURM_CONF\"}"
+                                        : " SLURM_CONF=" + shell_quoted(options_.slurm_conf);
     for (const std::string& word : command) text += " " + shell_quoted(word);
-    words.insert(words.end(), {options_.ssh, "--", "sh -c " + shell_quoted(text)});
+    words.insert(words.end(), {options_.ssh, "--", for_any_shell(text)});
     return words;
   }
 
@@ -215,6 +208,11 @@ class RealCommands : public Commands {
 };
 
 }  // namespace
+
+Status Commands::check() {
+  TRY(ask({"sbatch", "--version"}));
+  return {};
+}
 
 CommandOptions command_options(const ComputeSpec& spec, const fs::path& ssh_folder) {
   CommandOptions options;

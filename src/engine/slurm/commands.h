@@ -27,6 +27,8 @@ class Commands {
   virtual Result<std::vector<Node>> nodes() = 0;
   // Cancels the job of that name; with a number, only the one that has both. Fine if there is none.
   virtual Status cancel(const std::string& name, int64_t number = 0) = 0;
+  // Whether there is a Slurm at all: its programs, and the way to them. Needs no controller.
+  Status check();
   // Any other of its programs, `scontrol` say: its standard output.
   virtual Result<std::string> ask(std::vector<std::string> command) = 0;
   // Makes calls under way fail with `cancelled`, and all after them. Any thread.
@@ -40,8 +42,9 @@ struct CommandOptions {
   // Where the sockets of kept ssh connections lie, made 0700. None is kept, and each command logs
   // in anew, where it is empty or its path is longer than a socket's may be.
   fs::path ssh_folder;
-  seconds timeout{15};  // Slurm's own programs wait 9 s for a controller that is not there.
-  std::string path;     // Where programs are looked for; empty: $PATH and where Slurm often is.
+  fs::path ssh_control;  // The socket of a connection that somebody keeps; empty: see ssh_folder.
+  seconds timeout{15};   // Slurm's own programs wait 9 s for a controller that is not there.
+  std::string path;      // Where programs are looked for; empty: $PATH and where Slurm often is.
 };
 CommandOptions command_options(const ComputeSpec& spec, const fs::path& ssh_folder);
 

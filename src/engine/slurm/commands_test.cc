@@ -178,7 +178,11 @@ TEST_CASE("trouble of ssh, and a login node without Slurm, are told as such") {
   Error error = programs.make()->queue().error();
   CHECK(error.kind == ErrorKind::unavailable);
   CHECK(error.message == "ssh me@login: Permission denied (publickey).");
-  CHECK(error.hint.find("BatchMode") != std::string::npos);
+  CHECK(error.hint.find("ssh-copy-id me@login") != std::string::npos);
+  programs.add("ssh", "echo 'Host key verification failed.' >&2; exit 255");
+  CHECK(programs.make()->check().error().hint.find("by hand") != std::string::npos);
+  programs.add("ssh", "echo 'Connection refused' >&2; exit 255");
+  CHECK(programs.make()->check().error().hint.find("BatchMode") != std::string::npos);
   programs.add("ssh", "exit 127");
   error = programs.make()->submit("x").error();
   CHECK(error.kind == ErrorKind::unavailable);

@@ -24,6 +24,14 @@ constexpr const char* kServer = R"(
 import http.server, os, sys
 folder = sys.argv[1]
 class Answer(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        agent = self.headers.get("User-Agent", "bash").split("/")[0]
+        open(folder + "/posted", "ab").write(f"{agent} {self.path}\n".encode() + body + b"\n")
+        self.send_response(200 if self.headers.get("Authorization") == "Bearer tya_secret" else 401)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
     def do_GET(self):
         agent = self.headers.get("User-Agent", "bash").split("/")[0]
         open(folder + "/asked", "a").write(f"{agent} {self.path}\n")
@@ -50,7 +58,7 @@ server.serve_forever()
 )";
 
 constexpr const char* kCoreutils =
-    "bash cat chmod head mkdir mktemp mv readlink rm sha256sum sleep tail touch wc env ls";
+    "bash cat chmod head mkdir mktemp mv readlink rm sha256sum sleep tail touch tr wc env ls";
 
 bool eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 20'000; ++i) {
@@ -240,14 +248,74 @@ TEST_CASE("a program with another hash is not run") {
   CHECK(fs::is_empty(node.dir.path() / "keep"));
 }
 
-TEST_CASE("the target's setup text reaches the supervisor, and its failure is told") {
+TEST_CASE("the target's setup text reaches the supervisor, and what it prints is kept") {
   Node node("printf '%s' \"$FOO\" > ../../../foo");
   JobPlan plan = node.plan();
-  plan.setup = "export FOO='it is \"set\"'\n# a comment";
+  plan.setup = "set -eu\nexport FOO='it is \"set\"'\n# a comment";
   REQUIRE(node.run(plan).exit_code == 0);
   CHECK(node.read("foo") == "it is \"set\"");
+  CHECK(node.read("posted").empty());
+  plan.setup = "echo loaded; echo warned >&2";
+  REQUIRE(node.run(plan).exit_code == 0);
+  CHECK(node.read("posted") ==
+        "bash /api/v1/runs/fox/attempts/2/files?path=system_logs/setup.txt&from=0&reset=1\n"
+        "loaded\nwarned\n\n");
+}
+
+TEST_CASE("a setup that fails is told with its last lines, however it fails") {
+  for (const char* way : {"bash", "curl", "wget", "python3"}) {
+    CAPTURE(way);
+    Node node;
+    if (way != std::string("bash")) {
+      if (!node.has(way)) continue;
+      node.add(way);
+    }
+    JobPlan plan = node.plan();
+    plan.setup = "for i in 1 2 3 4 5 6 7; do echo \"line $i\"; done; echo '\"C:\\x\"'; exit 3";
+    ProgramOptions options = node.options(plan);
+    if (way != std::string("bash")) {
+      std::string script = node.read("script");
+      script.replace(script.find("ty_ways=bash ;;"), 12, "true        ");
+      REQUIRE(write_file(node.dir.path() / "script", script));
+    }
+    const ProgramEnd end = run_program(options).value();
+    CHECK_MESSAGE(end.exit_code == 0, end.errors);  // All is said.
+    const std::string posted = node.read("posted");
+    CHECK(posted.find("line 1\nline 2\n") != std::string::npos);
+    CHECK(posted.find("/api/v1/runs/fox/attempts/2/reports?node=0\n") != std::string::npos);
+    CHECK_MESSAGE(
+        posted.find("\"cause\":\"prepare_failed\",\"exitCode\":1,\"error\":\"the target's "
+                    "setup failed with code 3 (node ") != std::string::npos,
+        posted);
+    CHECK_MESSAGE(posted.find("; its last lines:\\nline 4\\nline 5\\nline 6\\nline 7\\n"
+                              "\\\"C:\\\\x\\\"\"}}]}") != std::string::npos,
+                  posted);
+    CHECK(node.read("said").empty());
+    CHECK(node.clean());
+  }
+  for (const char* setup : {"false", "set -e; false; true", "set -u; echo $NOT_THERE"}) {
+    CAPTURE(setup);
+    Node node;
+    JobPlan plan = node.plan();
+    plan.setup = setup;
+    CHECK(node.run(plan).exit_code == 0);
+    CHECK(node.read("posted").find("the target's setup failed with code") != std::string::npos);
+    CHECK(node.read("said").empty());
+  }
+}
+
+TEST_CASE("a setup that fails where no server answers is Slurm's to tell") {
+  Node node;
+  JobPlan plan = node.plan();
+  plan.server_url = "http://127.0.0.1:1";
   plan.setup = "false";
-  const ProgramEnd end = node.run(plan);
+  ProgramOptions options = node.options(plan);
+  std::string script = node.read("script");
+  for (const std::string patience = "ty_patience=20"; script.find(patience) != std::string::npos;) {
+    script.replace(script.find(patience), patience.size(), "ty_patience=0");
+  }
+  REQUIRE(write_file(node.dir.path() / "script", script));
+  const ProgramEnd end = run_program(options).value();
   CHECK(end.exit_code == code(ScriptExit::setup));
   CHECK(node.clean());
 }

@@ -131,6 +131,7 @@ std::string job_script(const JobPlan& plan) {
   text += variable("ty_run", plan.attempt.run.value);
   text += variable("ty_attempt", std::to_string(plan.attempt.number));
   text += variable("ty_server", plan.server_url);
+  text += variable("ty_says_where", plan.says_where ? "1" : "");
   text += variable("ty_token", plan.token);
   text += variable("ty_nodes", std::to_string(plan.nodes));
   text += variable("ty_cpus", std::to_string(std::max(plan.resources.cpus, 1)));

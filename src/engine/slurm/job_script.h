@@ -16,7 +16,8 @@ struct JobPlan {
   AttemptId attempt;
   std::string server_id;
   std::string server_url;
-  std::string token;  // In the script only: never in arguments, nor in an environment.
+  bool says_where = false;  // The server does not know that URL itself: nodes tell it.
+  std::string token;        // In the script only: never in arguments, nor in an environment.
   int nodes = 1;
   Resources resources;
   Priority priority = Priority::normal;

@@ -18,6 +18,8 @@ struct Patience {
   seconds released{10};   // For a job whose attempt is over to end by itself.
   seconds orphan{30};     // For somebody to know a job of ours.
   seconds cancel_again{10};
+  seconds settle{10};  // For the job of the attempt before to be seen to end.
+  seconds cut{600};    // For the next attempt of a run whose job others cancelled.
   // Nodes are brought up by need: what cannot be for want of nodes may yet be.
   bool nodes_come = false;
 };

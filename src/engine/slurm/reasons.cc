@@ -215,7 +215,9 @@ Ending ending_of(const Job& job, std::string_view server_url) {
   }
   if (job.state == "DEADLINE") return {"its deadline in Slurm has passed (DEADLINE)"};
   if (job.state == "OUT_OF_MEMORY") return {"it used more memory than it asked for" + on};
-  if (job.state == "CANCELLED") return {id + " was cancelled"};
+  if (job.state == "CANCELLED") {
+    return {id + " was cancelled in Slurm (CANCELLED), by its user there or an administrator"};
+  }
   if (job.state == "FAILED") return failed(job, server_url);
   if (job.state == "COMPLETED") return {id + " has ended"};
   return {id + " has ended: " + job.state};
