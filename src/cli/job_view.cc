@@ -54,9 +54,12 @@ Json resources_of(const Json& run) {
 
 Json distribution_of(const Json& run) {
   const int64_t ranks = run.value("processCountPerNode", int64_t{1});
-  const bool mpi = cell_of(run, "distribution") == "mpi";
-  if (ranks <= 1 && !mpi) return nullptr;
-  return {{"type", mpi ? "mpi" : "pytorch"}, {"process_count_per_instance", ranks}};
+  const std::string kind = cell_of(run, "distribution");
+  if (kind == "tensorflow") {
+    return {{"type", kind}, {"worker_count", ranks * run.value("nodeCount", int64_t{1})}};
+  }
+  if (ranks <= 1 && kind != "mpi") return nullptr;
+  return {{"type", kind == "mpi" ? "mpi" : "pytorch"}, {"process_count_per_instance", ranks}};
 }
 
 Json limits_of(const Json& run) {

@@ -120,11 +120,26 @@ class Interpreter {
     if (type == nullptr) return error(*section, "distribution.type: is missing");
     if (!type->is_scalar()) return;
     const auto word =
-        word_of(*type, "distribution.type", {"pytorch", "mpi"}, {"tensorflow", "ray"});
+        word_of(*type, "distribution.type", {"pytorch", "mpi", "tensorflow"}, {"ray"});
     if (!word) return;
     spec_.distribution = *word;
+    if (*word == "tensorflow") return tensorflow();
     const auto ranks = whole("distribution.process_count_per_instance", 1, kRanksMax);
     spec_.processes_per_node = static_cast<int>(ranks.value_or(1));
+  }
+
+  void tensorflow() {
+    const int workers =
+        static_cast<int>(whole("distribution.worker_count", 1, kCountMax).value_or(spec_.nodes));
+    if (workers % spec_.nodes != 0) {
+      error(*at(document_.root, "distribution.worker_count"),
+            "distribution.worker_count: " + std::to_string(workers) +
+                " workers cannot be shared out evenly among " + std::to_string(spec_.nodes) +
+                " nodes");
+    }
+    spec_.processes_per_node = std::max(1, workers / spec_.nodes);
+    spec_.parameter_servers =
+        static_cast<int>(whole("distribution.parameter_server_count", 0, kRanksMax).value_or(0));
   }
 
   void priority() {

@@ -224,8 +224,8 @@ TEST_CASE("what comes later is refused by name, and what has no effect warns") {
       {"outputs: {../m: }", "E 2: outputs.../m: an output's name becomes a folder's name\n"},
       {"outputs: {a..b: }", "E 2: outputs.a..b: an output's name becomes a folder's name\n"},
       {"outputs: {m: x}", "E 2: outputs.m: must be empty or a map\n"},
-      {"distribution: {type: tensorflow, process_count_per_instance: 2}",
-       "E 2: distribution.type: 'tensorflow' comes with a later version\n"},
+      {"distribution: {type: tensorflow, worker_count: 3}\nresources: {instance_count: 2}",
+       "E 2: distribution.worker_count: 3 workers cannot be shared out evenly among 2 nodes\n"},
       {"distribution: {type: ray, port: 1}",
        "E 2: distribution.port: comes with a later version (Ray)\n"
        "E 2: distribution.type: 'ray' comes with a later version\n"},

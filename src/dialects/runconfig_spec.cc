@@ -127,10 +127,11 @@ class Interpreter {
   }
 
   void communicator() {
-    const std::string word =
-        one_of("communicator", {"None", "Nccl", "Gloo", "Mpi", "OpenMpi", "IntelMpi"},
-               {"ParameterServer", "ParallelTask"});
+    const std::string word = one_of(
+        "communicator", {"None", "Nccl", "Gloo", "Mpi", "OpenMpi", "IntelMpi", "ParameterServer"},
+        {"ParallelTask"});
     if (word.ends_with("mpi")) return mpi();
+    if (word == "parameterserver") return tensorflow();
     if (word == "nccl" || word == "gloo") pytorch();
   }
 
@@ -149,14 +150,26 @@ class Interpreter {
     spec_.processes_per_node = static_cast<int>(ranks);
   }
 
+  void tensorflow() {
+    spec_.distribution = "tensorflow";
+    share_out("tensorflow.workerCount", "workers");
+    const auto servers = whole("tensorflow.parameterServerCount", 0, kCountMax);
+    spec_.parameter_servers = static_cast<int>(servers.value_or(1));
+  }
+
   void pytorch() {
     spec_.distribution = "pytorch";
     nodes_of("pytorch.nodeCount");
-    const int64_t total = whole("pytorch.processCount", 1, kCountMax).value_or(spec_.nodes);
+    share_out("pytorch.processCount", "processes");
+  }
+
+  // So many on all nodes together; none is one on each.
+  void share_out(const std::string& path, const std::string& what) {
+    const int64_t total = whole(path, 1, kCountMax).value_or(spec_.nodes);
     if (total % spec_.nodes != 0) {
-      error("pytorch.processCount", "pytorch.processCount: " + std::to_string(total) +
-                                        " processes cannot be shared out evenly among " +
-                                        std::to_string(spec_.nodes) + " nodes");
+      error(path, path + ": " + std::to_string(total) + " " + what +
+                      " cannot be shared out evenly among " + std::to_string(spec_.nodes) +
+                      " nodes");
     }
     spec_.processes_per_node = static_cast<int>(std::max<int64_t>(1, total / spec_.nodes));
   }

@@ -411,12 +411,24 @@ TEST_CASE("MPI's ranks are counted by the node") {
               "E 3: mpi.processCountPerNode: must be 1 to"));
 }
 
+TEST_CASE("TensorFlow's workers are shared out among the nodes, its servers beside them") {
+  const RunSpec spec = spec_of(
+      "script: train.py\nframework: TensorFlow\ncommunicator: ParameterServer\nnodeCount: 2\n"
+      "tensorflow: {workerCount: 4, parameterServerCount: 3}\n");
+  CHECK(spec.distribution == "tensorflow");
+  CHECK(spec.processes_per_node == 2);
+  CHECK(spec.parameter_servers == 3);
+  CHECK(holds(findings_of("communicator: ParameterServer\nnodeCount: 2\n"
+                          "tensorflow:\n  workerCount: 3\n"),
+              "E 4: tensorflow.workerCount: 3 workers cannot be shared out evenly among 2 nodes"));
+}
+
 TEST_CASE("what comes later is refused by name, and what has no effect warns") {
   const std::pair<const char*, const char*> cases[] = {
       {"framework: PySpark", "E 1: framework: 'PySpark' comes with a later version\n"},
       {"framework: Pyhton", "E 1: framework: 'Pyhton' is not known; did you mean 'Python'?\n"},
-      {"communicator: ParameterServer",
-       "E 1: communicator: 'ParameterServer' comes with a later version\n"},
+      {"communicator: ParallelTask",
+       "E 1: communicator: 'ParallelTask' comes with a later version\n"},
       {"communicator: x", "E 1: communicator: 'x' is not known\n"},
       {"mpi: {processCountPerNode: 4}",
        "W 1: mpi.processCountPerNode: has no effect unless communicator is Mpi\n"},

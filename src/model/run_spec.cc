@@ -201,10 +201,10 @@ Status check_spec(const RunSpec& spec) {
       return refuse("variable " + secret + " is given twice, as a value and as a secret");
     }
   }
-  if (!spec.distribution.empty() && spec.distribution != "none" && spec.distribution != "pytorch" &&
-      spec.distribution != "mpi") {
-    return refuse("distribution '" + spec.distribution + "' is not known here",
-                  "Known: none, pytorch, mpi. TensorFlow comes with a later version.");
+  constexpr std::array kDistributions = {"", "none", "pytorch", "mpi", "tensorflow"};
+  if (std::ranges::find(kDistributions, spec.distribution) == kDistributions.end()) {
+    return refuse("distribution '" + spec.distribution + "' is not known",
+                  "Known: none, pytorch, mpi, tensorflow.");
   }
   TRY(check_variables(spec.environment_variables));
   TRY(check_variables(spec.submit_environment));

@@ -17,7 +17,7 @@ constexpr Option kOptions[] = {
     {"--time", Takes::value, "LIMIT", "Stop it after 90, 15m, 2h, 1:30:00."},
     {"--nodes", Takes::value, "N", "Machines; else 1."},
     {"--processes-per-node", Takes::value, "P", "Ranks on each machine; else 1."},
-    {"--distribution", Takes::value, "KIND", "pytorch, mpi or none: how ranks meet."},
+    {"--distribution", Takes::value, "KIND", "How ranks meet: pytorch, mpi, tensorflow or none."},
     {"--env-var", Takes::value, "K=V", "A variable of the run; again for more."},
     {"--tag", Takes::value, "K=V", "A tag of the run; again for more."},
     {"--name", Takes::value, "TEXT", "What to call it; else its id."},
@@ -37,13 +37,11 @@ constexpr Option kOptions[] = {
 };
 
 Status check_distribution(const std::string& kind) {
-  if (kind.empty() || kind == "none" || kind == "pytorch" || kind == "mpi") return {};
-  if (kind == "tensorflow") {
-    return fail(ErrorKind::invalid, "--distribution " + kind + " comes with a later version",
-                "Here already: pytorch, mpi, none.");
+  for (const char* known : {"", "none", "pytorch", "mpi", "tensorflow"}) {
+    if (kind == known) return {};
   }
   return fail(ErrorKind::invalid, "--distribution " + kind + ": not known",
-              "Kinds: pytorch, mpi, none.");
+              "Kinds: pytorch, mpi, tensorflow, none.");
 }
 
 Status set_numbers(const Args& args, RunSpec& spec) {
