@@ -19,11 +19,15 @@
 #include "base/guarded.h"
 #include "base/process.h"
 #include "base/version.h"
+#include "client/exec.h"
 #include "client/machine.h"
 #include "engine/local.h"
 #include "engine/local_folder.h"
 #include "engine/local_machine.h"
 #include "wire/json.h"
+#include "wire/urls.h"
+
+extern char** environ;
 
 namespace trainyard::agent {
 namespace {
@@ -37,19 +41,35 @@ constexpr int kLockPauseMs = 20;
 constexpr const char* kEvictedFile = "evicted";  // supervisor/layout.h
 
 // One daemon a place. Who looks whether there is one holds the lock for a moment.
-Result<Fd> take_lock(const Place& place) {
+Result<Fd> take_lock(const Place& place, const std::string& token) {
   TRY_SET(Fd fd, open_file(place.lock(), O_RDWR | O_CREAT, 0600));
   for (int tries = 0; ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
     if (tries >= kLockTries) {
       return fail(ErrorKind::conflict, "this machine works for " + place.server +
                                            " already, as process " +
-                                           std::string(read_file(place.lock()).value_or("?")));
+                                           std::to_string(daemon_of(place).pid));
     }
     ::poll(nullptr, 0, kLockPauseMs);
   }
   if (::ftruncate(fd.get(), 0) != 0) return fail_errno(errno, "write the lock");
-  TRY(write_all_at(fd.get(), std::to_string(::getpid()), 0, "write the lock"));
+  TRY(write_all_at(fd.get(), lock_text(::getpid(), token), 0, "write the lock"));
   return fd;
+}
+
+const std::string& token_of(const RunOptions& options) {
+  return options.place.personal ? options.token : options.place.credential;
+}
+
+// Ours, for commands of an admin; nothing of Trainyard.
+std::map<std::string, std::string> own_variables() {
+  std::map<std::string, std::string> variables;
+  for (char** pair = environ; *pair != nullptr; ++pair) {
+    const std::string_view text = *pair;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || text.starts_with("TRAINYARD_")) continue;
+    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
 }
 
 WallTime touched(const fs::path& file) {
@@ -64,8 +84,12 @@ class Agent {
       : options_(options),
         clock_(clock),
         log_(log),
-        client_(std::move(address),
-                options.place.personal ? options.token : options.place.credential) {
+        client_(std::move(address), token_of(options)),
+        execs_(clock,
+               {.address = client_.address(),
+                .token = token_of(options),
+                .url = std::string(wire::kApi) + "/machines/" + options.place.key + "/execs/",
+                .query = {}}) {
     report_.session = new_secret("").substr(0, 12);
     report_.facts = machine_facts();
   }
@@ -99,6 +123,7 @@ class Agent {
   Clock& clock_;
   Log& log_;
   http::Client client_;
+  client::ExecRunner execs_;
   std::unique_ptr<engine::Engine> engine_;
   std::map<AttemptId, Held> held_;
   Guarded<std::map<AttemptId, std::string>> gone_;  // Why.
@@ -118,6 +143,7 @@ Status Agent::open() {
     client_.interrupt();  // To be told at once.
   });
   worked_ = clock_.steady();
+  execs_.open({"/", own_variables()});
   std::vector<AttemptId> found;
   std::error_code error;
   for (fs::directory_iterator at(options_.place.home().node(), error), end; !error && at != end;
@@ -212,6 +238,8 @@ void Agent::carry_out(const MachineOrders& orders) {
   }
   for (const Assignment& assignment : orders.start) start(assignment);
   report_.seen = orders.version;
+  report_.execs = orders.execs;
+  execs_.offer(orders.execs);
 }
 
 void Agent::start(Assignment assignment) {
@@ -309,7 +337,7 @@ Status run(const RunOptions& options) {
   };
   const auto begin = [&]() -> Result<Fd> {
     TRY(make_dirs(options.place.log().parent_path(), 0700));
-    return take_lock(options.place);
+    return take_lock(options.place, token_of(options));
   };
   const Result<Fd> lock = begin();
   const Result<http::Address> address = http::Address::parse_url(options.place.server);

@@ -68,12 +68,16 @@ Result<std::string> machine_uid(const Home& home) {
   return uid;
 }
 
-pid_t daemon_of(const Place& place) {
+Daemon daemon_of(const Place& place) {
   const Result<Fd> fd = open_file(place.lock(), O_RDONLY);
-  if (!fd) return 0;
-  if (::flock(fd->get(), LOCK_SH | LOCK_NB) == 0) return 0;  // Nobody holds it.
-  const std::string text = read_file(place.lock()).value_or("");
-  return static_cast<pid_t>(parse_int(trim(text), "pid").value_or(0));
+  if (!fd || ::flock(fd->get(), LOCK_SH | LOCK_NB) == 0) return {};  // Nobody holds it.
+  const std::vector<std::string> lines = split(read_file(place.lock()).value_or(""), '\n');
+  if (lines.size() < 2) return {};
+  return {static_cast<pid_t>(parse_int(lines[0], "pid").value_or(0)), lines[1]};
+}
+
+std::string lock_text(pid_t pid, std::string_view token) {
+  return std::to_string(pid) + "\n" + sha256(token).hex() + "\n";
 }
 
 }  // namespace trainyard::agent

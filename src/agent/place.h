@@ -45,7 +45,13 @@ std::vector<Place> joined_places(const Home& home);
 
 Result<std::string> machine_uid(const Home& home);
 
-// The daemon at work there; 0: none.
-pid_t daemon_of(const Place& place);
+// The daemon at work there.
+struct Daemon {
+  pid_t pid = 0;      // 0: none.
+  std::string token;  // The SHA-256 of what it shows to the server.
+};
+Daemon daemon_of(const Place& place);
+// The daemon's own words, in its lock.
+std::string lock_text(pid_t pid, std::string_view token);
 
 }  // namespace trainyard::agent

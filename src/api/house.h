@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/execs.h"
 #include "api/run_watch.h"
 #include "api/trees.h"
 #include "base/clock.h"
@@ -83,6 +84,8 @@ class House {
   // Keys of parked requests: `state` is notified when the run changes, `output` when it prints too.
   static std::string state_key(const RunId& run) { return "state/" + run.value; }
   static std::string output_key(const RunId& run) { return "output/" + run.value; }
+  // Of who reads what a command prints that runs on a node.
+  static std::string exec_key(std::string_view id) { return "exec/" + std::string(id); }
   // Of a machine that waits for orders.
   static std::string machine_key(std::string_view key) { return "machine/" + std::string(key); }
 
@@ -97,6 +100,7 @@ class House {
   Guarded<OwnToken> own_token;
   // One backup or check at a time: each takes a worker for as long as it lasts.
   std::mutex upkeep;
+  Execs execs;
   // Of the outputs of interactive runs: each file makes a new tree of the one before.
   std::mutex outputs;
 

@@ -104,6 +104,14 @@ constexpr Row kTable[] = {
     {del, "/api/v1/machines/{machine}", "-nyyy nnn"},
     {post, "/api/v1/machines/{machine}/poll", "-nyyy nnn"},
 
+    {post, "/api/v1/machines/{machine}/exec", "-nnny nnn"},
+    {post, "/api/v1/machines/{machine}/execs/{exec}/take", "-nyyy nnn"},
+    {post, "/api/v1/machines/{machine}/execs/{exec}/output", "-nyyy nnn"},
+    {post, "/api/v1/runs/{id}/exec", "-nnyy nnn", R"({"command":["true"]})"},
+    {get, "/api/v1/execs/{exec}", "-nyyy nnn"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/execs/{exec}/take", "-nnnn ynn"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/execs/{exec}/output", "-nnnn ynn"},
+
     // What a bare node starts from; anybody may build it.
     {get, "/api/v1/node/program", "yyyyy yyy"},
     {get, "/api/v1/node/program.sha256", "yyyyy yyy"},

@@ -113,7 +113,7 @@ std::vector<RouteRow> all_routes() {
   for (const auto rows :
        {server_routes(), user_routes(), workspace_routes(), run_routes(), file_routes(),
         attempt_routes(), blob_routes(), metric_routes(), secret_routes(), output_routes(),
-        node_routes(), compute_routes(), machine_routes()}) {
+        node_routes(), compute_routes(), machine_routes(), exec_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;

@@ -49,6 +49,7 @@ std::span<const RouteRow> output_routes();
 std::span<const RouteRow> compute_routes();
 std::span<const RouteRow> node_routes();
 std::span<const RouteRow> machine_routes();
+std::span<const RouteRow> exec_routes();
 // All of them.
 std::vector<RouteRow> all_routes();
 

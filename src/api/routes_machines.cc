@@ -2,6 +2,7 @@
 
 #include "api/machines.h"
 #include "api/route.h"
+#include "base/text.h"
 #include "store/computes.h"
 #include "store/machines.h"
 #include "wire/machines.h"
@@ -39,10 +40,13 @@ Json shown(const Call& call, const Machine& machine) {
   const std::shared_ptr<engine::Joined> engine =
       call.house.machines != nullptr ? call.house.machines->find(machine.key) : nullptr;
   json["state"] = engine && !engine->absence() ? "ready" : "away";
+  if (const auto silence = engine ? engine->silence() : std::nullopt) {
+    json["heardAt"] = format_time(call.house.clock.wall() - *silence);
+  }
   const control::Control::Load load = call.house.control->load(queue_of(machine));
   json["queued"] = load.queued;
   json["live"] = load.live;
-  json["reason"] = engine ? engine->waits_for({}) : "";
+  json["reason"] = engine ? engine->absence_words() : "";
   return json;
 }
 
@@ -129,8 +133,14 @@ Result<http::Response> poll(const Call& call) {
       call.house.machines != nullptr ? call.house.machines->find(machine.key) : nullptr;
   if (!engine) return fail(ErrorKind::unavailable, "the machine's target is not open");
   TRY(call.house.machines->take(machine, *engine, report));
-  const std::optional<MachineOrders> orders = engine->orders(report);
-  if (orders) return answer(wire::encode(*orders));
+  std::optional<MachineOrders> orders = engine->orders(report);
+  std::vector<std::string> execs = call.house.execs.pending(Execs::place_of(machine.key));
+  if (!orders && !Execs::all_known(execs, trainyard::join(report.execs, ",")))
+    orders = engine->orders();
+  if (orders) {
+    orders->execs = std::move(execs);
+    return answer(wire::encode(*orders));
+  }
   TRY_SET(const auto until, may_wait_until(call));
   if (until) return http::Response::parked(House::machine_key(machine.key), *until);
   return no_content();

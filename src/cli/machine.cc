@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "agent/agent.h"
+#include "base/hash.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "client/machine.h"
@@ -120,12 +121,18 @@ Status ensure_daemon(const Home& home, const agent::Place& place, const std::str
                      Clock& clock) {
   TRY_SET(const Fd lock, lock_start(place));
   TRY(write_file(place.wanted(), "", 0600));
-  if (agent::daemon_of(place) != 0) return {};
+  const agent::Daemon daemon = agent::daemon_of(place);
+  if (daemon.pid != 0) {
+    // One with another token, or with the credential of an earlier join, will not be let in.
+    const std::string& shown = place.personal ? token : place.credential;
+    if (daemon.token == sha256(shown).hex()) return {};
+    TRY(stop_daemon(place, clock));
+  }
   return start_daemon(home, place, token, clock);
 }
 
 Status stop_daemon(const agent::Place& place, Clock& clock) {
-  const pid_t pid = agent::daemon_of(place);
+  const pid_t pid = agent::daemon_of(place).pid;
   if (pid == 0) return {};
   const Result<Fd> process = open_pidfd(pid);
   if (!process) return {};

@@ -1,4 +1,5 @@
 // The calls about computes, sizes and machines.
+#include "base/text.h"
 #include "client/api.h"
 #include "wire/urls.h"
 
@@ -73,6 +74,32 @@ Status Api::remove_machine(std::string_view key, bool force) {
   TRY(call(Method::del,
            std::string(wire::kApi) + "/machines/" + encode_url(key) + (force ? "?force=1" : "")));
   return {};
+}
+
+Result<Json> Api::exec(std::string_view what, const Json& body) {
+  TRY_SET(const Json made,
+          call(Method::post, std::string(wire::kApi) + "/" + std::string(what) + "/exec", body));
+  return made.value("items", Json::array());
+}
+
+Result<Api::ExecPart> Api::exec_output(std::string_view exec, uint64_t from, int wait_s) {
+  http::ClientRequest request{.target = std::string(wire::kApi) + "/execs/" + encode_url(exec) +
+                                        "?from=" + std::to_string(from) +
+                                        "&wait=" + std::to_string(wait_s)};
+  request.timeout += std::chrono::seconds(wait_s);
+  TRY_SET(http::Response response, send(std::move(request)));
+  if (response.status != 200) {
+    return std::unexpected(wire::error_from_answer(response.status, response.body));
+  }
+  const auto header = [&](const char* name) -> Result<int64_t> {
+    const auto found = response.headers.find(name);
+    return parse_int(found != response.headers.end() ? found->second : "", name);
+  };
+  ExecPart part{.bytes = std::move(response.body), .next = from};
+  part.next = static_cast<uint64_t>(header("x-next").value_or(static_cast<int64_t>(from)));
+  part.taken = header("x-taken").value_or(0) == 1;
+  if (const auto code = header("x-exit-code")) part.exit_code = static_cast<int>(*code);
+  return part;
 }
 
 }  // namespace trainyard::client

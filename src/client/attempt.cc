@@ -1,5 +1,6 @@
 #include "client/attempt.h"
 
+#include "base/text.h"
 #include "wire/json.h"
 #include "wire/urls.h"
 
@@ -24,10 +25,10 @@ Result<Orders> AttemptApi::report(std::span<const Report> reports) {
 
 Result<Orders> AttemptApi::orders(const Orders& known, seconds wait) {
   const auto flag = [](bool set) { return std::string(set ? "1" : "0"); };
-  const std::string query = "/orders?node=" + std::to_string(node_) +
-                            "&cancel=" + flag(known.cancel) + "&go=" + flag(known.go) +
-                            "&stop=" + flag(!known.stop.empty()) +
-                            "&wait=" + std::to_string(wait.count());
+  const std::string query =
+      "/orders?node=" + std::to_string(node_) + "&cancel=" + flag(known.cancel) +
+      "&go=" + flag(known.go) + "&stop=" + flag(!known.stop.empty()) +
+      "&execs=" + join(known.execs, ",") + "&wait=" + std::to_string(wait.count());
   std::string none;
   TRY_SET(const std::string answer,
           send(http::Method::get, wire::attempt_url(id_, query), none, {}, kTimeout + wait));

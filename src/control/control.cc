@@ -181,7 +181,7 @@ Status AllRuns::add_reasons(db::Db& db, std::vector<Run*> runs) {
   for (Run* run : runs) {
     if (run->life.status != RunStatus::queued) {
       run->reason = reason_of(*run);
-      if (run->life.status == RunStatus::provisioning) add_engine_reason(*run);
+      if (!is_final(run->life.status)) add_engine_reason(*run);
       if (run->life.status == RunStatus::preparing && run->spec.nodes > 1) {
         TRY_SET(const auto parts,
                 store::attempt_nodes(db, run->number, run->life.attempt, run->spec.nodes));
@@ -210,7 +210,9 @@ Status AllRuns::add_reasons(db::Db& db, std::vector<Run*> runs) {
 void AllRuns::add_engine_reason(Run& run) {
   const std::shared_ptr<engine::Engine> engine = engine_of(queue_of(run.spec));
   if (!engine) return;
-  const std::string waits = engine->waits_for({run.id, run.life.attempt});
+  const std::string waits = run.life.status == RunStatus::provisioning
+                                ? engine->waits_for({run.id, run.life.attempt})
+                                : engine->absence_words();
   if (!waits.empty()) run.reason = waits;
 }
 

@@ -82,6 +82,9 @@ class Engine {
   // A paused target gets nothing new: nodes that come and go by need only go.
   virtual void pause(bool) {}
 
+  // Why nothing at all is heard from where it runs, in words; empty: it is there.
+  virtual std::string absence_words() { return {}; }
+
   // Kills the supervisor and all it started, at once. For what no longer answers.
   virtual Status kill(const AttemptId& attempt) = 0;
 

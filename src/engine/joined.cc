@@ -63,7 +63,9 @@ Placement Joined::inspect(const AttemptId& attempt) {
   return found->second.live ? Placement::live : Placement::gone;
 }
 
-std::string Joined::waits_for(const AttemptId&) {
+std::string Joined::waits_for(const AttemptId&) { return absence_words(); }
+
+std::string Joined::absence_words() {
   const std::optional<microseconds> silent = absence();
   if (!silent) return {};
   return "machine " + options_.name + " was not heard of for " + in_words(*silent);
@@ -141,7 +143,7 @@ std::optional<MachineOrders> Joined::orders(const MachineReport& report) {
   for (const HeldAttempt& one : report.held) held.insert(one.id);
   std::lock_guard lock(mutex_);
   if (report.seen == version_) return std::nullopt;
-  MachineOrders orders{.version = version_, .keep = {}, .kill = {}, .start = {}};
+  MachineOrders orders{.version = version_};
   for (const auto& [attempt, placed] : placed_) {
     orders.keep.push_back(attempt);
     if (placed.kill && placed.live) orders.kill.push_back(attempt);
@@ -150,6 +152,19 @@ std::optional<MachineOrders> Joined::orders(const MachineReport& report) {
     }
   }
   return orders;
+}
+
+MachineOrders Joined::orders() {
+  std::lock_guard lock(mutex_);
+  MachineOrders orders{.version = version_};
+  for (const auto& [attempt, placed] : placed_) orders.keep.push_back(attempt);
+  return orders;
+}
+
+std::optional<microseconds> Joined::silence() {
+  std::lock_guard lock(mutex_);
+  if (session_.empty()) return std::nullopt;
+  return options_.clock.steady() - heard_;
 }
 
 std::optional<microseconds> Joined::absence() {

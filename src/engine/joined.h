@@ -35,6 +35,7 @@ class Joined : public Engine {
   Status recover(const AttemptId& attempt) override;
   Placement inspect(const AttemptId& attempt) override;
   std::string waits_for(const AttemptId& attempt) override;
+  std::string absence_words() override;
   // Asks for it. `unavailable` until the machine says that it is gone.
   Status kill(const AttemptId& attempt) override;
   Status release(const AttemptId& attempt) override;
@@ -47,6 +48,10 @@ class Joined : public Engine {
   Taken take(const MachineReport& report);
   // What it is to have, as it is now; none when it has carried out the newest orders already.
   std::optional<MachineOrders> orders(const MachineReport& report);
+  // The same, for one that has them all already.
+  MachineOrders orders();
+  // Since its last report; none: it has not reported since we began.
+  std::optional<microseconds> silence();
   // Silent for so long; none: it is there.
   std::optional<microseconds> absence();
   // It will not come back: all that is placed there ends.

@@ -57,6 +57,7 @@ struct MachineReport {
   MachineFacts facts;
   int64_t seen = 0;  // The version of the orders it has carried out.
   std::vector<HeldAttempt> held;
+  std::vector<std::string> execs;  // Those it knows of.
 };
 
 // What it is to have: all else it holds is to go. Said whole each time, so that no word is lost
@@ -64,8 +65,9 @@ struct MachineReport {
 struct MachineOrders {
   int64_t version = 0;
   std::vector<AttemptId> keep;
-  std::vector<AttemptId> kill;    // At once: they do not answer.
-  std::vector<Assignment> start;  // What it does not hold yet.
+  std::vector<AttemptId> kill;     // At once: they do not answer.
+  std::vector<Assignment> start;   // What it does not hold yet.
+  std::vector<std::string> execs;  // Commands to run there (`node exec`), by their ids.
 };
 
 // "brisk-otter-x7k2m9qd.1", AttemptId::str().

@@ -156,9 +156,10 @@ struct Orders {
   int64_t seq_acknowledged = 0;  // Reports up to here are kept; they need not be sent again.
   bool cancel = false;           // Somebody asked: SIGTERM, grace, SIGKILL.
   // ---- of several nodes ----
-  bool go = false;          // Every node is ready: `hosts` has them all, in their order.
-  std::vector<Host> hosts;  // The first one's port is the master's.
-  std::string stop;         // Another node's rank failed, in words: stop as for `cancel`.
+  bool go = false;                 // Every node is ready: `hosts` has them all, in their order.
+  std::vector<Host> hosts;         // The first one's port is the master's.
+  std::string stop;                // Another node's rank failed, in words: stop as for `cancel`.
+  std::vector<std::string> execs;  // Commands to run beside the ranks (`node exec`), by their ids.
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
@@ -167,6 +168,7 @@ struct Orders {
     f("go", self.go);
     f("hosts", self.hosts);
     f("stop", self.stop);
+    f("execs", self.execs);
   }
   bool operator==(const Orders&) const = default;
 };

@@ -65,6 +65,12 @@ void Context::stop_by_signal(std::string_view name) {
 void Context::watch_orders() {
   orders = std::make_unique<OrdersWatch>(clock, server(), assignment.token, assignment.id(),
                                          assignment.node, uplink);
+  if (execs) orders->open_execs(*execs);
+}
+
+void Context::open_execs(client::ExecSetting setting) {
+  execs = std::move(setting);
+  if (orders) orders->open_execs(*execs);
 }
 
 bool Context::stops_early() {

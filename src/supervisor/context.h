@@ -41,7 +41,8 @@ struct Context {
   Facts facts;
   std::vector<Host> hosts;         // Every node, once the ranks may start; for ranks that meet.
   std::optional<HeldPorts> ports;  // This node's, until the ranks start.
-  std::unique_ptr<OrdersWatch> orders;  // While the ranks live, or are waited for.
+  std::unique_ptr<OrdersWatch> orders;       // While the ranks live, or are waited for.
+  std::optional<client::ExecSetting> execs;  // For commands beside the ranks, once those are begun.
 
   // Writes it down. A full disk stops the attempt.
   void note(const std::string& record);
@@ -55,6 +56,8 @@ struct Context {
   void stop_by_signal(std::string_view name);
   // From now on the server's orders are heard at once.
   void watch_orders();
+  // And its commands carried out (`node exec`).
+  void open_execs(client::ExecSetting setting);
   // A reason to stop before anything was started.
   bool stops_early();
   // The ranks will not be started.

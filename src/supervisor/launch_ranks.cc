@@ -52,6 +52,12 @@ Status launch_ranks(Context& context) {
   place_ranks(context);
   // Before the word: whoever reads the journal later must not believe that nothing ran.
   context.report(ReportKind::starting);
+  if (!commands.empty()) {
+    // What it starts is of the attempt, and ends with it.
+    Variables variables = commands.front().environment;
+    variables[std::string(runtime::kMarkVariable)] = context.ranks->leftovers().mark;
+    context.open_execs({context.layout.work(), std::move(variables)});
+  }
   TRY(context.ranks->start(std::move(commands)));
   context.facts.ranks_started = true;
   return {};

@@ -2,6 +2,8 @@
 
 #include <poll.h>
 
+#include "wire/urls.h"
+
 namespace trainyard::supervisor {
 namespace {
 
@@ -14,8 +16,12 @@ OrdersWatch::OrdersWatch(Clock& clock, http::Address address, std::string token,
                          int node, Uplink& uplink)
     : clock_(clock),
       uplink_(uplink),
-      client_(std::move(address), std::move(token)),
-      server_(client_, std::move(attempt), node),
+      client_(address, token),
+      server_(client_, attempt, node),
+      execs_(clock, {.address = std::move(address),
+                     .token = std::move(token),
+                     .url = wire::attempt_url(attempt, "/execs/"),
+                     .query = "node=" + std::to_string(node)}),
       thread_([this](std::stop_token stop) { run(stop); }) {}
 
 OrdersWatch::~OrdersWatch() {
@@ -35,6 +41,7 @@ void OrdersWatch::run(std::stop_token stop) {
     if (orders) {
       known = *orders;
       uplink_.orders_seen(known);
+      execs_.offer(known.execs);
     } else if (clock_.sleep_until(clock_.steady() + kPause, stop)) {
       break;
     }

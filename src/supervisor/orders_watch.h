@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "client/attempt.h"
+#include "client/exec.h"
 #include "supervisor/uplink.h"
 
 namespace trainyard::supervisor {
@@ -17,6 +18,9 @@ class OrdersWatch {
               Uplink& uplink);
   ~OrdersWatch();
 
+  // From now on commands are run beside the ranks (`node exec`).
+  void open_execs(client::ExecSetting setting) { execs_.open(std::move(setting)); }
+
  private:
   void run(std::stop_token stop);
 
@@ -24,6 +28,7 @@ class OrdersWatch {
   Uplink& uplink_;
   http::Client client_;
   client::AttemptApi server_;
+  client::ExecRunner execs_;
   std::atomic<bool> over_{false};
   std::jthread thread_;
 };

@@ -39,6 +39,16 @@ Result<std::vector<AttemptId>> decode_names(const Json& json, std::string_view k
   return attempts;
 }
 
+Result<std::vector<std::string>> decode_texts(const Json& json, std::string_view key) {
+  std::vector<std::string> texts;
+  TRY_SET(const Json* list, list_member(json, key, kHeldMax));
+  for (const Json& item : *list) {
+    if (!item.is_string()) return fail(ErrorKind::invalid, std::string(key) + ": must be texts");
+    texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
 }  // namespace
 
 Json encode(const MachineFacts& facts) {
@@ -54,11 +64,8 @@ Json encode(const MachineReport& report) {
   for (const HeldAttempt& one : report.held) {
     held.push_back({{"attempt", one.id.str()}, {"live", one.live}, {"why", one.why}});
   }
-  return {{"session", report.session},
-          {"number", report.number},
-          {"facts", encode(report.facts)},
-          {"seen", report.seen},
-          {"held", std::move(held)}};
+  return {{"session", report.session}, {"number", report.number}, {"facts", encode(report.facts)},
+          {"seen", report.seen},       {"held", std::move(held)}, {"execs", report.execs}};
 }
 
 Json encode(const MachineOrders& orders) {
@@ -67,7 +74,8 @@ Json encode(const MachineOrders& orders) {
   return {{"version", orders.version},
           {"keep", names_of(orders.keep)},
           {"kill", names_of(orders.kill)},
-          {"start", std::move(start)}};
+          {"start", std::move(start)},
+          {"execs", orders.execs}};
 }
 
 Result<MachineFacts> decode_machine_facts(const Json& json) {
@@ -106,6 +114,7 @@ Result<MachineReport> decode_machine_report(const Json& json) {
     TRY_SET(one.why, string_member(item, "why"));
     report.held.push_back(std::move(one));
   }
+  TRY_SET(report.execs, decode_texts(json, "execs"));
   return report;
 }
 
@@ -120,6 +129,7 @@ Result<MachineOrders> decode_machine_orders(const Json& json) {
     TRY_SET(Assignment assignment, decode_assignment(item));
     orders.start.push_back(std::move(assignment));
   }
+  TRY_SET(orders.execs, decode_texts(json, "execs"));
   return orders;
 }
 

@@ -27,6 +27,17 @@
 //   GET|PATCH|DELETE /api/v1/workspaces/{name}/computes/{name}   PATCH: fields of a ComputeSpec
 //   POST   /api/v1/workspaces/{name}/computes/{name}/pause|resume
 //   GET    /api/v1/workspaces/{name}/computes/{name}/nodes   [{"name","state","runs","reason",…}]
+//   POST   /api/v1/node-tokens     {"workspace","name","label","expiresInSeconds"} -> {"token"}
+//   POST   /api/v1/machines        {"uid","name","facts"}, with a node token -> {"credential",…}
+//   POST   /api/v1/machines/own    {"uid","facts"}: one's own machine, the `local` of one's runs
+//   GET    /api/v1/machines        ?workspace
+//   GET|DELETE      /api/v1/machines/{key}   ?force=1
+//   POST   /api/v1/machines/{key}/poll       ?wait=S MachineReport -> MachineOrders, 204 none new
+//   POST   /api/v1/machines/{key}/exec | /api/v1/runs/{id}/exec   {"command","node"|"all",…}
+//                                  -> [{"exec","node"}]
+//   GET    /api/v1/execs/{exec}    ?from=N&wait=S: bytes; headers x-next, x-taken, x-exit-code
+//   POST   …/execs/{exec}/take     of an attempt or a machine: {"command","timeoutSeconds"}
+//   POST   …/execs/{exec}/output   ?from=N[&exit=CODE]: bytes
 //   GET    /api/v1/sizes
 //   PUT|DELETE      /api/v1/sizes/{name}     fields of a VmSize
 //   POST   /api/v1/runs            {"id", "spec": RunSpec} -> 201 run, 200 same again,

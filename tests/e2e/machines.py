@@ -1,5 +1,6 @@
 """Machines that pull their work: joined ones, targets by their name; and `local` under a server elsewhere, which is
 the machine where the command was typed. A second home plays the second machine; no process of one sees the other's."""
+import contextlib
 import json
 import os
 import pathlib
@@ -36,7 +37,8 @@ class Yard(YardTest):
                 os.kill(daemon, signal.SIGTERM)
                 wait_until(lambda: not alive(daemon), "the daemon to end")
             for pid in processes_with(f"{home}/machines"):
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         self.run_cli("server", "stop")
         self.serving.wait(20)
         super().leave_nothing()
@@ -44,7 +46,7 @@ class Yard(YardTest):
     def daemons(self, home):
         found = []
         for file in home.glob("machines/*/lock"):
-            text = file.read_text()
+            text = file.read_text().split("\n")[0]
             if text and alive(int(text)) and int(text) in processes_with("node\0run\0"):
                 found.append(int(text))
         return found
@@ -68,7 +70,8 @@ class Yard(YardTest):
         os.kill(daemon, signal.SIGSTOP)  # It must not see the others go.
         for pid in processes_with(f"{home}/machines"):
             if pid != daemon:
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         os.kill(daemon, signal.SIGKILL)
         wait_until(lambda: not processes_with(f"{home}/machines"), "nothing runs there")
 
@@ -257,6 +260,197 @@ class Joined(Yard):
         self.assertIn("CPUs", self.refused(2, "submit", "--target", "box", "--cpus", 9999, "--", "true"))
         self.assertIn("Did you mean 'box'?", self.refused(4, "submit", "--target", "bix", "--", "true"))
         self.assertIn("has not joined", self.refused(4, "node", "run", env={"TRAINYARD_HOME": str(self.laptop)}))
+
+    def test_a_command_runs_on_the_machine_for_an_admin_and_for_nobody_else(self):
+        self.join("--name", "box")
+        done = self.run_cli("node", "exec", "-n", "box", "--", "sh", "-c", "echo here; echo there >&2; exit 7")
+        self.assertEqual((done.code, done.out), (7, "here\nthere\n"), done)
+        self.assertEqual(self.run_cli("node", "exec", "-n", "box", "--", "no-such-program").code, 127)
+        done = self.run_cli("node", "exec", "-n", "box", "--timeout", "1", "--", "sh", "-c", "echo up; sleep 60")
+        self.assertEqual(done.code, 124, done)
+        self.assertIn("up\n", done.out)
+        wait_until(lambda: not processes_with("sleep\x0060"), "it was ended")
+        self.ok("user", "create", "ann")
+        token = self.json("token", "create", "--user", "ann")["token"]
+        self.refused(3, "--server", self.url, "node", "exec", "-n", "box", "--", "true", env={"TRAINYARD_TOKEN": token})
+        self.refused(4, "node", "exec", "-n", "bax", "--", "true")
+
+    def test_a_command_runs_beside_a_run_in_its_folder_with_its_variables_and_ends_with_it(self):
+        self.join("--name", "box")
+        for target in ("local", "box"):
+            run = self.submit("--target", target, "--env-var", "MARK=seven", "--", "sh", "-c",
+                              "echo up > made; echo up; while ! test -e go; do sleep 0.1; done")
+            self.says(run, "up")
+            done = self.run_cli("node", "exec", "-r", run, "--", "sh", "-c", "cat made; echo $MARK $TRAINYARD_RUN_ID; exit 3")
+            self.assertEqual((done.code, done.out), (3, f"up\nseven {run}\n"), done)
+            name = self.show(run)["nodes"][0]
+            for which in (["--node", "0"], ["--node", name], ["--all"]):
+                self.assertEqual(self.ok("node", "exec", "-r", run, *which, "--", "echo", "hi"), "hi\n")
+            self.refused(2, "node", "exec", "-r", run, "--node", "5", "--", "true")
+            self.refused(4, "node", "exec", "-r", run, "--node", "nowhere", "--", "true")
+            self.assertEqual(self.run_cli("node", "exec", "-r", run, "--", "no-such-program").code, 127)
+            last = self.start("node", "exec", "-r", run, "--timeout", "1h", "--", "sh", "-c", "echo in; sleep 600")
+            self.assertEqual(last.stdout.readline(), "in\n")
+            self.ok("node", "exec", "-r", run, "--", "touch", "go")
+            self.assertEqual(self.finish(run)["status"], "Completed")
+            self.assertNotEqual(last.wait(20), 0)
+            wait_until(lambda: not processes_with("sleep\x00600"), "it ended with the run")
+            self.assertIn("has no node", self.refused(5, "node", "exec", "-r", run, "--", "true"))
+
+    def test_a_command_on_nodes_needs_to_know_which_and_what(self):
+        self.assertIn("on which nodes?", self.refused(2, "node", "exec", "--", "true"))
+        self.assertIn("no command", self.refused(2, "node", "exec", "-n", "box"))
+        self.refused(2, "node", "exec", "-r", "x", "--all", "--node", "1", "--", "true")
+
+
+class Local(Yard):
+    """`local` of people whose server is elsewhere."""
+
+    def setUp(self):
+        super().setUp()
+        self.tokens = {}
+        for user in ("ann", "bob"):
+            self.ok("user", "create", user)
+            self.tokens[user] = self.json("token", "create", "--user", user)["token"]
+
+    def person(self, user="ann", home=None):
+        return {"TRAINYARD_HOME": str(home or self.laptop), "TRAINYARD_SERVER": self.url,
+                "TRAINYARD_TOKEN": self.tokens[user]}
+
+    def own(self, *args, user="ann", home=None):
+        """A run that holds, of a person on their machine."""
+        return self.submit(*args, "--", *HOLD, env=self.person(user, home))
+
+    def test_a_run_of_local_is_carried_where_the_command_was_typed(self):
+        self.write("train.py", "import os\nprint(os.getcwd(), os.environ['PATH'])\n"
+                   "open('outputs/x', 'w').write('weights')\n")
+        path = f"{self.scratch}:{os.environ['PATH']}"
+        done = self.run_cli("submit", "--download", self.scratch / "got", "--", "python3", "train.py",
+                            env=dict(self.person(), PATH=path))
+        self.assertEqual(done.code, 0, done)
+        where, seen = done.out.split(" ", 1)
+        self.assertTrue(where.startswith(str(self.laptop)), done)
+        self.assertEqual(seen.strip(), path)
+        self.assertEqual((self.scratch / "got/outputs/x").read_text(), "weights")
+        run = self.show(self.json("run", "list")[0]["id"])
+        self.assertEqual((run["target"], run["user"], run["nodes"]), ("local", "ann", [os.uname().nodename]))
+        self.assertEqual(self.run_cli("submit", "--", "sh", "-c", "exit 7", env=self.person()).code, 7)
+        self.assertEqual(len(self.daemons(self.laptop)), 1)
+        [node] = self.json("node", "list", env=self.person())
+        self.assertEqual((node["personal"], node["state"]), (True, "ready"))
+        self.assertEqual(self.json("node", "list", env=self.person("bob")), [])
+
+    def test_no_token_is_in_arguments_or_variables_of_what_is_left_running(self):
+        run = self.own()
+        self.says(run, "attempt 1")
+        self.assertEqual(processes_with(self.tokens["ann"]), [])
+
+    def test_each_has_a_queue_of_their_own_and_nobody_another_s(self):
+        cpus = os.cpu_count()
+        ann = self.own("--cpus", cpus)
+        bob = self.own("--cpus", cpus, user="bob", home=self.box)
+        self.says(ann, "attempt 1")
+        self.says(bob, "attempt 1")  # Ann's run takes nothing of Bob's machine.
+        [node] = self.json("node", "list", env=self.person("bob", self.box))
+        spec = {"experiment": "x", "command": ["true"], "host": node["key"]}
+        for user, status in (("ann", 403), ("bob", 201)):
+            got, body = self.http("POST", "/api/v1/runs", {"id": f"forged-{user}", "spec": spec},
+                                  {"Authorization": f"Bearer {self.tokens[user]}"})
+            self.assertEqual(got, status, body)
+        # Nor the orders of another's machine.
+        got, _ = self.http("POST", f"/api/v1/machines/{node['key']}/poll",
+                           {"facts": {"cpus": 1}}, {"Authorization": f"Bearer {self.tokens['ann']}"})
+        self.assertEqual(got, 403)
+
+    def test_a_cancel_and_two_interrupts_stop_it(self):
+        run = self.own()
+        self.says(run, "attempt 1")
+        self.ok("run", "cancel", run, env=self.person())
+        self.assertEqual(self.finish(run)["status"], "Canceled")
+        child = subprocess.Popen([TRAINYARD, "submit", "--", *HOLD], cwd=self.code, env=dict(self.env, **self.person()),
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(child.stdout.readline(), "attempt 1\n")
+        child.send_signal(signal.SIGINT)
+        wait_until(lambda: "Interrupted" in child.stderr.readline() or True, "it says so")
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=40)
+        self.assertEqual(self.finish(self.json("run", "list")[0]["id"])["status"], "Canceled")
+
+    def test_a_daemon_that_is_killed_is_started_by_the_next_submission_and_takes_up_what_runs(self):
+        run = self.own()
+        self.says(run, "attempt 1")
+        os.kill(self.daemon(self.laptop), signal.SIGKILL)
+        self.assertEqual(self.run_cli("submit", "--", "true", env=self.person()).code, 0)
+        self.ok("run", "cancel", run)
+        ended = self.finish(run)
+        self.assertEqual((ended["status"], len(ended["attempts"])), ("Canceled", 1))
+        wait_until(lambda: not list(self.laptop.glob("machines/*/node/[a-z]*")), "nothing is left of them")
+
+    def test_a_server_that_is_killed_finds_them_again(self):
+        run = self.own()
+        self.says(run, "attempt 1")
+        self.kill_server_now()
+        self.serve()
+        self.assertEqual(self.run_cli("submit", "--", "true", env=self.person()).code, 0)
+        self.assertEqual(self.show(run)["status"], "Running")
+
+    def test_a_run_that_submits_to_local_does_so_where_it_is(self):
+        done = self.run_cli("submit", "--", TRAINYARD, "submit", "--", "pwd",
+                            env=dict(self.person(), TRAINYARD_HOME=str(self.laptop)))
+        self.assertEqual(done.code, 0, done)
+        self.assertTrue(done.out.startswith(str(self.laptop)), done)
+
+    def test_a_daemon_without_work_ends_by_itself(self):
+        self.assertEqual(self.run_cli("submit", "--", "true", env=self.person()).code, 0)
+        os.kill(self.daemon(self.laptop), signal.SIGTERM)
+        wait_until(lambda: not self.daemons(self.laptop), "it ended")
+        [place] = (self.laptop / "machines").iterdir()
+        done = self.run_cli("node", "run", "--place", place.name, "--token-fd", "0", "--idle", "1",
+                            env={"TRAINYARD_HOME": str(self.laptop)}, input=self.tokens["ann"], stdin=None)
+        self.assertEqual(done.code, 0, done)
+
+    def test_a_daemon_with_a_token_that_was_revoked_makes_way_and_who_may_not_submit_gets_none(self):
+        self.ok("user", "create", "eve", "--role", "reader")
+        self.tokens["eve"] = self.json("token", "create", "--user", "eve")["token"]
+        self.refused(3, "submit", "--", "true", env=self.person("eve"))
+        self.assertEqual(self.daemons(self.laptop), [])
+        self.assertEqual(self.run_cli("submit", "--", "true", env=self.person()).code, 0)
+        for token in self.json("token", "list"):
+            if token["user"] == "ann":
+                self.ok("token", "revoke", token["id"])
+        self.refused(3, "submit", "--", "true", env=self.person())
+        daemon = self.daemon(self.laptop)
+        self.tokens["ann"] = self.json("token", "create", "--user", "ann")["token"]
+        self.assertEqual(self.run_cli("submit", "--", "true", env=self.person()).code, 0)
+        self.assertNotEqual(self.daemon(self.laptop), daemon)
+
+
+class Beyond(Yard):
+    """A server that others reach: its own machine is no target for them."""
+
+    listen = ["--listen", "0.0.0.0:0", "--advertise", "http://127.0.0.1:1", "--insecure"]
+
+    def setUp(self):
+        super().setUp()
+        self.port = json.loads((self.home / "server.json").read_text())["port"]
+        self.url = f"http://127.0.0.1:{self.port}"
+        token = self.json("token", "create")["token"]
+        self.person = {"TRAINYARD_HOME": str(self.laptop), "TRAINYARD_SERVER": self.url, "TRAINYARD_TOKEN": token}
+
+    def test_the_server_s_own_machine_is_switched_off_unless_the_admin_allows_it(self):
+        err = self.refused(3, "submit", "--target", "server", "--", "true", env=self.person)
+        self.assertIn("--allow-server-target", err)
+        self.assertEqual(self.run_cli("submit", "--", "true").code, 0)  # Typed there, over its socket.
+        done = self.run_cli("submit", "--", "pwd", env=self.person)
+        self.assertTrue(done.out.startswith(str(self.laptop)), done)
+        status, _ = self.http("GET", "/api/v1/server")
+        self.assertEqual(status, 200)
+        self.ok("server", "stop")
+        self.serving.wait(20)
+        self.serve("--allow-server-target")
+        done = self.run_cli("submit", "--target", "server", "--", "pwd", env=self.person)
+        self.assertEqual(done.code, 0, done)
+        self.assertTrue(done.out.startswith(str(self.home)), done)
 
 
 if __name__ == "__main__":

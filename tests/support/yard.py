@@ -96,6 +96,11 @@ class YardTest(unittest.TestCase):
     def leave_nothing(self):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.run_cli("server", "stop", timeout=20)
+        # People's own daemons, which would end by themselves after a while.
+        for daemon in processes_with("--idle\x00600"):
+            if str(self.scratch).encode() in pathlib.Path(f"/proc/{daemon}/cmdline").read_bytes():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(daemon, signal.SIGTERM)
         for run in self.live_supervisors():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(run, signal.SIGKILL)

@@ -143,6 +143,8 @@ Result<int> node_list(Context& context);
 Result<int> node_show(Context& context);
 Result<int> node_leave(Context& context);
 Result<int> node_remove(Context& context);
+Result<int> node_exec(Context& context);
+extern const std::span<const Option> kNodeExecOptions;
 // The one server this home's machine has joined, or that of --server.
 Result<agent::Place> joined_place(const Context& context);
 // Makes a one-time token for a machine to join with, and prints it.

@@ -42,6 +42,13 @@ View node_view() {
   }};
 }
 
+View joined_view() {
+  return {.table = [](const Json& value) {
+    static constexpr std::string_view kKeys[] = {"name", "workspace", "server", "pid"};
+    return plain_table(value, kKeys);
+  }};
+}
+
 Result<std::string> read_token(const Context& context) {
   std::string token;
   if (context.args().has("token-file")) {
@@ -201,8 +208,8 @@ Result<int> node_join(Context& context) {
   TRY(context.print({{"name", place->name},
                      {"workspace", place->workspace},
                      {"server", place->server},
-                     {"pid", agent::daemon_of(*place)}},
-                    node_view()));
+                     {"pid", agent::daemon_of(*place).pid}},
+                    joined_view()));
   return kExitOk;
 }
 
