@@ -162,7 +162,14 @@ void ScaleNodes::sort(Entry& entry, SteadyTime now) {
     case Kind::silent:
       // One missed answer makes no node a lost one.
       if (entry.is == Is::up && now - entry.heard < patience_.silent) return;
-      return set(entry, Is::off, now);
+      set(entry, Is::off, now);
+      // Slurm itself has given it up, and with it the jobs that were there.
+      if (entry.heard == SteadyTime{} || entry.seen.state != "down") return;
+      if (now - entry.heard < patience_.gone || !entry.other.empty()) return;
+      entry.heard = {};
+      entry.lost = true;
+      told_.push_back("node " + entry.seen.name + " does not answer and is taken down");
+      return;
     case Kind::off:
       return set(entry, Is::off, now);
     case Kind::leaving:

@@ -19,8 +19,9 @@ struct ScalePatience {
   seconds program{900};  // For a program that brings a node up or down.
   seconds come{600};     // Then, for Slurm to see the node.
   seconds resume{3};     // Between two tries to have Slurm take it.
-  seconds silent{10};    // Of a node that was up and does not answer.
-  seconds retry{30};     // Before one that did not come is tried again; doubled every time.
+  seconds silent{10};    // Of a node that was up and does not answer, until it does not count;
+  seconds gone{300};  // and until it is taken down, since its machine may be there and be paid for.
+  seconds retry{30};  // Before one that did not come is tried again; doubled every time.
   seconds retry_max{3600};
 };
 

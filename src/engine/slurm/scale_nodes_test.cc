@@ -147,6 +147,31 @@ TEST_CASE("one missed answer makes no node a lost one, several do") {
   CHECK(yard.look(node("n1", "idle*"), 12).is == Is::off);
 }
 
+TEST_CASE("a node that was up and stays away is taken down, once, and can come again") {
+  Yard yard;
+  yard.saw(node("n1", "idle"), 0);
+  yard.saw(node("n1", "idle*"), 250);  // Slurm still hopes.
+  CHECK(yard.nodes.take_lost().empty());
+  yard.saw(node("n1", "down*", "Not responding"), 299);
+  CHECK(yard.nodes.take_lost().empty());
+  yard.saw(node("n1", "down*", "Not responding"), 300);
+  CHECK(yard.nodes.take_lost() == Names{"n1"});
+  CHECK(yard.nodes.take_told() == Names{"node n1 does not answer and is taken down"});
+  CHECK(yard.nodes.view()[0].is == Is::off);
+  yard.nodes.begin_down("n1", at(300));
+  yard.nodes.ended_down("n1", ScaleNodes::Left::yes, at(301));
+  const ScaleNode off = yard.look(node("n1", "drained", kOff), 302);
+  CHECK_FALSE(off.at_work);
+  CHECK(off.not_before == SteadyTime{});
+  CHECK(off.trouble.empty());
+  CHECK(yard.nodes.take_lost().empty());
+  // One that was never seen up is somebody else's business.
+  Yard other;
+  other.saw(node("n1", "down*", "Not responding"), 0);
+  other.saw(node("n1", "down*", "Not responding"), 1000);
+  CHECK(other.nodes.take_lost().empty());
+}
+
 TEST_CASE("a job that was quicker than a drain keeps its node") {
   Yard yard;
   yard.saw(node("n1", "idle"), 0);

@@ -61,6 +61,7 @@ class World {
     ++now_;
     arrive(arrivals);
     end_programs();
+    if (arrivals > 0) lose_one();
     end_jobs();
     start_jobs();
     look();
@@ -69,7 +70,11 @@ class World {
   }
 
   int now() const { return now_; }
-  bool all_done() const { return waiting_.empty() && running_.empty(); }
+  // Nobody brings nodes up for jobs of others.
+  bool all_done() const {
+    return running_.empty() &&
+           std::ranges::none_of(waiting_, [](const SimJob& job) { return job.ours; });
+  }
   int up() const {
     return static_cast<int>(
         std::ranges::count_if(machines_, [](const auto& item) { return is_up(item.second); }));
@@ -78,6 +83,7 @@ class World {
   int ups = 0;
   int downs = 0;
   int late = 0;  // Nodes that did not come.
+  int lost = 0;  // That went by themselves.
 
  private:
   static bool is_up(const Machine& machine) {
@@ -99,6 +105,26 @@ class World {
     job.arrived = now_;
     if (job.ours) newest_ = now_;
     waiting_.push_back(job);
+  }
+
+  // A machine hangs: Slurm gives it and its jobs up; these wait again.
+  void lose_one() {
+    if (!chance(failing_ / 50)) return;
+    for (auto& [name, machine] : machines_) {
+      if (!is_up(machine) || machine.down_ends >= 0 || machine.up_ends >= 0) continue;
+      std::erase_if(running_, [&](SimJob& job) {
+        if (std::ranges::find(job.on, name) == job.on.end()) return false;
+        for (const std::string& on : job.on) give(machines_[on], -job.cpus);
+        job.on.clear();
+        waiting_.push_back(job);
+        if (job.ours) newest_ = now_;
+        return true;
+      });
+      machine.state = "down";
+      machine.reason = "Not responding";
+      ++lost;
+      return;
+    }
   }
 
   void end_programs() {
@@ -181,9 +207,9 @@ class World {
       if (machines_[name].state == "idle") CHECK(up() > least);
       take_down(name);
     }
-    const std::vector<std::string> lost = nodes_->take_lost();
-    late += static_cast<int>(lost.size());
-    for (const std::string& name : lost) take_down(name);
+    const std::vector<std::string> gone = nodes_->take_lost();
+    late += static_cast<int>(gone.size());
+    for (const std::string& name : gone) take_down(name);
   }
 
   void bring_up(const std::string& name) {
@@ -264,7 +290,9 @@ TEST_CASE("whatever comes and fails, every run gets its nodes and all go down to
     CHECK(world.up() == least);
     CHECK(world.ups > 10);
     CHECK(world.late > 0);
+    CHECK(world.lost > 0);
     // Nothing moves any more.
+    for (int i = 0; i < 400; ++i) world.second(0);  // What was lost is taken down.
     const int moves = world.ups + world.downs;
     for (int i = 0; i < 500; ++i) world.second(0);
     CHECK(world.ups + world.downs == moves);
