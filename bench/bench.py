@@ -21,6 +21,7 @@ import time
 from dialects_bench import dialects
 from python_bench import python_package
 from query_bench import queries
+from scale_bench import scale
 from slurm_bench import slurm
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -451,7 +452,7 @@ def control_plane(scratch):
 
 
 ROWS = [start_latency, submit_true, many_finished, durable_submissions, queued_runs, followers, console,
-        line_latency, snapshot, ignored, resident, python_package, dialects, queries, control_plane, slurm]
+        line_latency, snapshot, ignored, resident, python_package, dialects, queries, control_plane, slurm, scale]
 
 
 def main():

@@ -222,7 +222,7 @@ def several_nodes(cluster, what, files, command, batch_command, distribution):
         out = cluster.run("submit", "--target", "lab", "-e", "bench", "--nodes", NODES, "--processes-per-node",
                           RANKS_PER_NODE, "--distribution", distribution, "--", *command).stdout
         check(what, expected, out)
-        (run,) = json.loads(cluster.run("run", "list", "--limit", 1, "-o", "json").stdout)
+        run = json.loads(cluster.run("run", "list", "--last", 1, "-o", "json").stdout)[0]
         ended = datetime.datetime.fromisoformat(run["endedAt"])
         return ended.timestamp() - float((shared / "begun").read_text())
 
