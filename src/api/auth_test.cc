@@ -74,6 +74,12 @@ TEST_CASE("on loopback the Host header must name us") {
     http::Request request;
     request.headers["host"] = row.host;
     CHECK(check_host(facts, request).has_value() == row.good);
+    // Of whom has a token it says nothing: a node knows us by its login machine's name.
+    request.headers["authorization"] = "Basic x";
+    CHECK(check_host(facts, request).has_value() == row.good);
+    request.headers["authorization"] = "Bearer tya_x";
+    CHECK(check_host(facts, request).has_value());
+    request.headers.erase("authorization");
     request.peer.unix_socket = true;
     CHECK(check_host(facts, request).has_value());
   }

@@ -76,8 +76,10 @@ Result<http::Response> wait_for_orders(const Call& call) {
 Result<http::Response> show_assignment(const Call& call) {
   TRY_SET(const AttemptNode node, node_of(call));
   const std::string token(bearer_token(call.request));
-  TRY_SET(const Assignment assignment,
-          call.house.control->assignment(node.attempt, token, node.node));
+  TRY_SET(Assignment assignment, call.house.control->assignment(node.attempt, token, node.node));
+  // Where we are known by another address, which our URL does not tell.
+  const std::string_view at = call.request.query_or("at", "");
+  if (at.starts_with("http://") || at.starts_with("https://")) assignment.server_url = at;
   return answer(wire::encode(assignment));
 }
 

@@ -7,16 +7,6 @@
 namespace trainyard::api {
 namespace {
 
-// What a spec may say and nobody does yet is refused: nobody is to find a setting that does
-// nothing.
-Status check_built(const ComputeSpec& spec) {
-  const auto later = [](std::string_view what) {
-    return fail(ErrorKind::invalid, std::string(what) + " comes with a later version");
-  };
-  if (!spec.ssh.empty()) return later("--ssh, a cluster behind a login node,");
-  return {};
-}
-
 // Two that bring the same nodes up and down would undo each other's work. Partitions that overlap
 // are found when their nodes are seen: the first has them.
 Status check_alone(db::Db& db, std::string_view workspace, const ComputeSpec& spec) {
@@ -36,14 +26,21 @@ Status check_alone(db::Db& db, std::string_view workspace, const ComputeSpec& sp
   return {};
 }
 
-// Nodes talk to us over the network.
-Status check_reachable(const Facts& facts) {
+// Nodes talk to us over the network, or by way of their login node.
+Status check_reachable(const Facts& facts, const ComputeSpec& spec) {
   if (!facts.loopback) return {};
+  if (!spec.ssh.empty() && facts.url.starts_with("https://")) {
+    return fail(ErrorKind::invalid,
+                "nodes behind --ssh speak to this server in plain HTTP inside the ssh connection, "
+                "and it takes TLS alone",
+                "Start it without --tls-cert; on loopback nobody else hears it.");
+  }
+  if (!spec.ssh.empty()) return {};
   return fail(ErrorKind::invalid,
               "the nodes of a cluster cannot reach this server: it listens on loopback alone, at " +
                   facts.url,
               "Start it where they can: trainyard server run --listen HOST:PORT --tls-cert FILE "
-              "--tls-key FILE");
+              "--tls-key FILE. Or go by way of the cluster's login node: --ssh USER@LOGIN");
 }
 
 std::string_view workspace_in(const Call& call) { return call.request.param("workspace"); }
@@ -144,8 +141,8 @@ Result<http::Response> create_compute(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   TRY_SET(const ComputeSpec spec, wire::decode_compute_spec(body));
   TRY(check_compute(spec));
-  TRY(check_built(spec));
-  TRY(check_reachable(call.house.facts));
+  TRY(check_reachable(call.house.facts, spec));
+  if (call.house.targets != nullptr) TRY(call.house.targets->check(spec));
   store::ComputeMade made;
   Json json;
   const auto change = [&](db::Transaction& transaction) -> Status {
@@ -233,7 +230,6 @@ Result<http::Response> change_compute(const Call& call) {
   const auto act = [&](db::Transaction& transaction) -> Result<Compute> {
     TRY_SET(const Compute changed,
             store::change_compute(transaction, workspace_in(call), compute_in(call), body));
-    TRY(check_built(changed.spec));
     TRY(check_alone(transaction.db(), workspace_in(call), changed.spec));
     return changed;
   };

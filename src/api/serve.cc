@@ -132,7 +132,9 @@ Status Serving::start_control() {
                                                       .log = *log_,
                                                       .home = options_.home,
                                                       .store = *store_,
-                                                      .control = *control_});
+                                                      .control = *control_,
+                                                      .url = facts.url,
+                                                      .loopback = facts.loopback});
   house_->targets = targets_.get();
   machines_ = std::make_unique<Machines>(Machines::Parts{
       .clock = *clock_,

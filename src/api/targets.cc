@@ -1,6 +1,7 @@
 #include "api/targets.h"
 
 #include "base/id.h"
+#include "base/text.h"
 #include "engine/slurm.h"
 #include "node/program.h"
 #include "store/computes.h"
@@ -9,7 +10,14 @@
 namespace trainyard::api {
 namespace {
 
+// A laptop sleeps now and then; a job that has its nodes waits for it for so long.
+constexpr seconds kReachBehindTunnel{1800};
 constexpr size_t kIdLength = 12;  // Of 32 letters: no two homes have the same.
+
+uint16_t port_of(std::string_view url) {
+  const Result<int64_t> port = parse_int(url.substr(url.rfind(':') + 1), "port");
+  return port ? static_cast<uint16_t>(*port) : uint16_t{0};
+}
 
 std::string queue_of_compute(const Compute& compute) {
   RunSpec spec;
@@ -44,19 +52,34 @@ Status Targets::open_all() {
   return {};
 }
 
+Status Targets::check(const ComputeSpec& spec) const {
+  if (spec.ssh.empty()) return {};
+  const auto commands = engine::slurm::make_commands(engine::slurm::command_options(spec, {}));
+  const Status there = commands->check();
+  if (there) return {};
+  // What is wrong is in the request: it is refused, and not tried again.
+  return fail(ErrorKind::invalid, there.error().message, there.error().hint);
+}
+
 Status Targets::open(const Compute& compute) {
   if (server_id_.empty()) {
     TRY_SET(server_id_, server_id(parts_.home));
   }
   TRY_SET(const node::Program program, node::program());
-  engine::SlurmOptions options{
-      .compute = compute.spec,
-      .server_id = server_id_,
-      .clock = parts_.clock,
-      .log = parts_.log,
-      .program_sha256 = program.digest.hex(),
-      .commands = engine::slurm::make_commands(
-          engine::slurm::command_options(compute.spec, parts_.home.root() / "ssh"))};
+  engine::slurm::CommandOptions commands =
+      engine::slurm::command_options(compute.spec, parts_.home.root() / "ssh");
+  engine::SlurmOptions options{.compute = compute.spec,
+                               .server_id = server_id_,
+                               .clock = parts_.clock,
+                               .log = parts_.log,
+                               .program_sha256 = program.digest.hex(),
+                               .server_url = parts_.url};
+  if (!compute.spec.ssh.empty() && parts_.loopback) {
+    options.tunnel = make_tunnel(compute, program);
+    options.reach_patience = kReachBehindTunnel;
+    commands.ssh_control = options.tunnel->control();
+  }
+  options.commands = engine::slurm::make_commands(std::move(commands));
   const std::string queue = queue_of_compute(compute);
   options.claims = claims_;
   options.owner = compute.spec.name + " of workspace " + compute.workspace;
@@ -80,6 +103,21 @@ engine::NodesSeen Targets::nodes(const Compute& compute) {
   const std::string queue = queue_of_compute(compute);
   const auto engine = engines_.with([&](auto& engines) { return engines[queue].lock(); });
   return engine ? engine->nodes() : engine::NodesSeen{};
+}
+
+std::unique_ptr<engine::slurm::Tunnel> Targets::make_tunnel(const Compute& compute,
+                                                            const node::Program& program) {
+  engine::slurm::TunnelOptions options{.ssh = compute.spec.ssh,
+                                       .slurm_conf = compute.spec.slurm_conf,
+                                       .partition = compute.spec.partition,
+                                       .folder = parts_.home.root() / "ssh",
+                                       .name = std::to_string(compute.id),
+                                       .server_port = port_of(parts_.url),
+                                       .program = program.bytes,
+                                       .program_sha256 = program.digest.hex(),
+                                       .clock = parts_.clock,
+                                       .log = parts_.log};
+  return std::make_unique<engine::slurm::Tunnel>(std::move(options));
 }
 
 void Targets::close(const Compute& compute) {

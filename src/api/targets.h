@@ -10,7 +10,9 @@
 #include "base/log.h"
 #include "control/control.h"
 #include "engine/slurm/scale_claims.h"
+#include "engine/slurm/tunnel.h"
 #include "model/compute.h"
+#include "node/program.h"
 #include "store/store.h"
 
 namespace trainyard::api {
@@ -25,9 +27,13 @@ class Targets {
     const Home& home;
     store::Store& store;
     control::Control& control;
+    std::string url;        // Ours, for nodes.
+    bool loopback = false;  // Which they cannot reach.
   };
-  explicit Targets(Parts parts) : parts_(parts) {}
+  explicit Targets(Parts parts) : parts_(std::move(parts)) {}
 
+  // Whether it can be, as far as that is known before it is made: a login node that answers.
+  Status check(const ComputeSpec& spec) const;
   // All there are; one that cannot be is told of in the log, and its runs wait.
   Status open_all();
   // A new one, or one that has changed: runs under way there are taken up again.
@@ -39,6 +45,9 @@ class Targets {
   engine::NodesSeen nodes(const Compute& compute);
 
  private:
+  std::unique_ptr<engine::slurm::Tunnel> make_tunnel(const Compute& compute,
+                                                     const node::Program& program);
+
   Parts parts_;
   std::string server_id_;
   std::shared_ptr<engine::slurm::ScaleClaims> claims_ =

@@ -1,0 +1,249 @@
+"""What goes wrong on a real Slurm, and what becomes of runs then: controllers and nodes that die, orphans, a server
+that is away, cancels in every state, bad setup, jobs that others cancel."""
+import pathlib
+import shutil
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from slurm_lab import SlurmLab
+from yard import YardTest, main, wait_until
+
+AWAY_S = 25  # Slurm's own programs try for some 10 s; two rounds of that.
+HOLD = "while :; do sleep 0.1; done"
+
+
+class Faults(YardTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = SlurmLab(nodes=3, slurmd_timeout=5)
+        cls.addClassCleanup(cls.lab.down)
+        cls.lab.up()
+        cls.lab.needs_isolation()
+
+    def setUp(self):
+        super().setUp()
+        self.env.update(self.lab.env)
+        self.port = 0
+        self.serve()
+        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", "3")
+
+    def serve(self):
+        self.server = self.start("server", "run", "--listen", f"{self.lab.address}:{self.port}", "--insecure")
+        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
+        self.port = self.json("server", "status")["url"].rsplit(":", 1)[1]
+
+    def leave_nothing(self):
+        if self.server.poll() is not None:
+            self.fail(f"the server ended by itself: {self.server.communicate()}")
+        for run in self.json("run", "list"):
+            self.run_cli("run", "cancel", run["id"])
+            self.run_cli("run", "wait", run["id"])
+        self.server.send_signal(signal.SIGTERM)
+        self.server.wait(20)
+        super().leave_nothing()
+        self.lab.run("scancel", "--me", check=False)
+        self.lab.start_nodes(self.lab.names, wait=False)
+        for name, state in self.lab.states().items():
+            if state.startswith(("drain", "down")):
+                self.lab.run("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
+        self.lab.wait_for(lambda: self.lab.idle() == set(self.lab.names), "all nodes to be idle again", 60)
+
+    def holding(self, *options):
+        """A run that says where it is, and goes on."""
+        run = self.submit("--target", "lab", *options, "--", "sh", "-c", f"echo up on $SLURMD_NODENAME; {HOLD}")
+        node = wait_until(lambda: self.console(run).split(), "it runs")[-1]
+        return run, node
+
+    def reason(self, run, *words, seconds=30):
+        return wait_until(lambda: [r for r in [self.show(run)["reason"]] if all(w in r for w in words)],
+                          f"{run} to say {words}", seconds)[0]
+
+    def state_in_slurm(self, run):
+        return self.lab.run("squeue", "-h", "--states=all", "-o", "%T", f"--name=ty-{run}.1").strip()
+
+    # ---- nodes ----
+
+    def test_what_runs_on_without_its_slurmd_is_fenced_off(self):
+        # Two files of one node's own /tmp tell its two lives apart; nothing is shared with the next attempt.
+        run = self.submit("--target", "lab", "--", "sh", "-c",
+                          "echo attempt $TRAINYARD_ATTEMPT on $SLURMD_NODENAME; i=0; "
+                          "while [ $i -lt 400 ] && [ $TRAINYARD_ATTEMPT = 1 ]; do i=$((i+1)); echo orphan; sleep 0.1; done")
+        node = wait_until(lambda: [l.split()[-1] for l in self.console(run).splitlines() if "attempt 1" in l], "it runs")[0]
+        self.lab.kill_slurmd(node)
+        ended = self.finish(run, 120)
+        self.assertEqual(ended["status"], "Completed", ended["reason"])
+        self.assertEqual([a["status"] for a in ended["attempts"]], ["evicted", "exited"])
+        lines = self.console(run).splitlines()
+        second = [i for i, line in enumerate(lines) if line.startswith("attempt 2 on")]
+        self.assertEqual(len(second), 1)
+        self.assertNotIn("orphan", lines[second[0]:], "what an orphan says counts no more")
+
+    def test_a_run_waits_while_all_nodes_are_gone_and_goes_on_when_one_is_back(self):
+        for name in self.lab.names:
+            self.lab.drain(name, "maintenance")
+        run = self.submit("--target", "lab", "--", "echo", "here")
+        reason = self.reason(run, "0 idle of 3")
+        self.assertIn("3 down or drained", reason)
+        self.lab.resume("n2")
+        self.assertEqual(self.finish(run)["status"], "Completed")
+
+    def test_more_nodes_than_the_target_has_are_refused_with_the_number(self):
+        err = self.refused(2, "submit", "--target", "lab", "--nodes", 4, "--", "true")
+        self.assertRegex(err, r"\b3\b")
+
+    # ---- the controller and the server ----
+
+    def test_a_controller_that_is_away_for_long_loses_nothing(self):
+        run, _ = self.holding()
+        short = self.submit("--target", "lab", "--", "sh", "-c", "echo short; sleep 1; echo end")
+        wait_until(lambda: "short" in self.console(short), "it runs")
+        self.lab.kill_controller()
+        self.assertEqual(self.finish(short)["status"], "Completed")  # Its own word, not Slurm's.
+        later = self.submit("--target", "lab", "--", "echo", "later")
+        self.reason(later, "Slurm does not answer")
+        until = time.monotonic() + AWAY_S
+        while time.monotonic() < until:
+            self.assertEqual(self.show(run)["status"], "Running")
+        self.lab.start_controller()
+        self.assertEqual(self.finish(later, 90)["status"], "Completed")
+        self.ok("run", "cancel", run)
+        self.assertEqual(self.finish(run)["status"], "Canceled")
+        self.assertEqual(len(self.show(run)["attempts"]), 1)
+
+    def test_a_job_may_start_and_end_while_the_server_is_away(self):
+        for name in ("n2", "n3"):
+            self.lab.drain(name)
+        blocker = self.lab.run("sbatch", "--parsable", "-w", "n1", "--exclusive", "-o", "/dev/null", "--wrap",
+                               "exec sleep 600").strip()
+        self.lab.wait_for(lambda: "R" in self.lab.run("squeue", "-h", "-o", "%t", "-j", blocker), "the node is taken")
+        run = self.submit("--target", "lab", "--", "sh", "-c", "echo alone; echo x > outputs/x; exit 5")
+        self.reason(run, "waits for 1 node")
+        self.server.kill()
+        self.server.wait()
+        self.lab.run("scancel", blocker)
+        self.lab.wait_for(lambda: self.state_in_slurm(run) == "RUNNING", "it starts")
+        # The job tries to reach the server meanwhile.
+        self.serve()
+        ended = self.finish(run, 90)
+        self.assertEqual((ended["status"], len(ended["attempts"])), ("Failed", 1), ended["reason"])
+        self.assertIn("exited with code 5", ended["reason"])
+        self.assertEqual(self.console(run), "alone\n")
+
+    # ---- cancels ----
+
+    def test_a_run_is_cancelled_in_every_state(self):
+        self.ok("compute", "pause", "lab")
+        queued = self.submit("--target", "lab", "--", "true")
+        self.ok("run", "cancel", queued)
+        self.assertEqual(self.finish(queued)["status"], "Canceled")
+        self.ok("compute", "resume", "lab")
+
+        busy = [self.submit("--target", "lab", "--cpus", 2, "--", "sh", "-c", f"echo up; {HOLD}") for _ in range(3)]
+        for run in busy:
+            wait_until(lambda: "up" in self.console(run), "it runs")
+        pending = self.submit("--target", "lab", "--cpus", 2, "--", "true")
+        self.reason(pending, "waits for 1 node")
+        self.ok("run", "cancel", pending)
+        self.assertEqual(self.finish(pending)["status"], "Canceled")
+        self.lab.wait_for(lambda: self.state_in_slurm(pending) == "CANCELLED", "its job is cancelled")
+        for run in busy:
+            self.ok("run", "cancel", run)
+        for run in busy:
+            self.assertEqual(self.finish(run)["status"], "Canceled")
+
+        self.ok("compute", "update", "lab", "--setup", "sleep 3")
+        starting = self.submit("--target", "lab", "--", "sh", "-c", f"echo ran; {HOLD}")
+        self.lab.wait_for(lambda: self.state_in_slurm(starting) == "RUNNING", "it starts")
+        self.ok("run", "cancel", starting)
+        self.assertEqual(self.finish(starting)["status"], "Canceled")
+        self.assertNotIn("ran", self.console(starting))
+        self.ok("compute", "update", "lab", "--setup", "")
+
+        many = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i > outputs/$i; done; echo made"
+        finalizing = self.submit("--target", "lab", "--", "sh", "-c", many)
+        wait_until(lambda: "made" in self.console(finalizing), "it has ended")
+        self.run_cli("run", "cancel", finalizing)
+        self.assertIn(self.finish(finalizing)["status"], ("Completed", "Canceled"))
+        wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty")
+
+    def test_a_job_that_somebody_cancels_in_slurm_is_not_started_again(self):
+        run, _ = self.holding()
+        self.lab.run("scancel", "--me", f"--name=ty-{run}.1")
+        ended = self.finish(run)
+        self.assertEqual(ended["status"], "Failed", ended)
+        self.assertIn("cancelled in Slurm", ended["reason"])
+        for name in self.lab.names:
+            self.lab.drain(name)
+        waiting = self.submit("--target", "lab", "--", "true")
+        self.reason(waiting, "waits for")
+        self.lab.run("scancel", "--me", f"--name=ty-{waiting}.1")
+        ended = self.finish(waiting)
+        self.assertEqual((ended["status"], len(ended["attempts"])), ("Failed", 1), ended)
+        self.assertIn("cancelled in Slurm", ended["reason"])
+
+    # ---- setup ----
+
+    def test_what_setup_prints_is_kept_and_its_failure_is_told_with_its_last_lines(self):
+        setup = self.write("setup.sh", "export GREETING='hello there'\necho making ready\n")
+        self.ok("compute", "update", "lab", "--setup", f"@{setup}")
+        done = self.run_cli("submit", "--target", "lab", "--", "sh", "-c", "echo $GREETING")
+        self.assertEqual((done.code, done.out), (0, "hello there\n"), done)
+        run = self.json("run", "list")[0]["id"]
+        self.ok("run", "download", run, "-d", self.scratch / "got")
+        self.assertEqual((self.scratch / "got" / "system_logs" / "setup.txt").read_text(), "making ready\n")
+        self.ok("compute", "update", "lab", "--setup", "echo first; echo no such module: cuda >&2; exit 3")
+        run = self.submit("--target", "lab", "--", "true")
+        ended = self.finish(run)
+        self.assertEqual((ended["status"], len(ended["attempts"])), ("Failed", 1), ended)
+        self.assertIn("setup failed with code 3", ended["reason"])
+        self.assertIn("no such module: cuda", ended["reason"])
+
+    def test_a_node_of_several_that_cannot_begin_ends_the_run_soon_and_is_named(self):
+        self.ok("compute", "update", "lab", "--setup",
+                'if [ "$SLURMD_NODENAME" = n3 ]; then echo no luck here; exit 4; fi')
+        run = self.submit("--target", "lab", "--nodes", 3, "--", "sh", "-c", "echo ran")
+        ended = self.finish(run, 45)
+        self.assertEqual((ended["status"], len(ended["attempts"])), ("Failed", 1), ended)
+        self.assertIn("n3", ended["reason"])
+        self.assertIn("no luck here", ended["reason"])
+        wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty")
+
+    def test_lines_account_and_qos_reach_slurm(self):
+        self.ok("compute", "update", "lab", "--account", "physics", "--sbatch=--constraint=", "--sbatch=--nodelist=n2")
+        run, node = self.holding()
+        self.assertEqual(node, "n2")
+        said = self.lab.run("squeue", "-h", "-o", "%a %y", f"--name=ty-{run}.1").split()
+        self.assertEqual(said, ["physics", "100"])  # And a normal run is nicer than others.
+        high = self.submit("--target", "lab", "--priority", "high", "--", "sh", "-c", f"echo up; {HOLD}")
+        wait_until(lambda: "up" in self.console(high), "it runs")
+        self.assertEqual(self.lab.run("squeue", "-h", "-o", "%y", f"--name=ty-{high}.1").strip(), "0")
+
+
+class NoSlurm(YardTest):
+    def test_a_run_says_what_to_install_where_there_is_no_slurm(self):
+        programs = self.scratch / "bin"
+        programs.mkdir()
+        for name in ("sh", "env", "uname", "id"):
+            if found := shutil.which(name):
+                (programs / name).symlink_to(found)
+        self.env["PATH"] = str(programs)
+        server = self.start("server", "run", "--listen", "127.0.0.1:0", "--advertise", "http://127.0.0.2:1")
+        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
+        self.ok("compute", "create", "-n", "lab", "--engine", "slurm")
+        run = self.submit("--target", "lab", "--", "true")
+        if shutil.which("sbatch", path="/usr/local/bin:/usr/bin:/bin:/usr/sbin"):
+            words = ("Slurm does not answer", "configuration")  # Its programs are there, and nothing else.
+        else:
+            words = ("is not on this machine", "slurm-client", "--ssh")
+        wait_until(lambda: all(w in self.show(run)["reason"] for w in words), "it says what is missing")
+        self.ok("run", "cancel", run)
+        self.assertEqual(self.finish(run)["status"], "Canceled")
+        server.send_signal(signal.SIGTERM)
+        server.wait(20)
+
+
+if __name__ == "__main__":
+    main()
