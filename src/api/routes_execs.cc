@@ -31,9 +31,12 @@ Result<Execs::Wanted> wanted_in(const Call& call, const Json& body) {
   return wanted;
 }
 
+// Its supervisor takes the command once its ranks are begun: a run that prints already may not have
+// said yet that it runs.
 Status check_has_nodes(const Run& run) {
   const RunStatus status = run.life.status;
-  if (run.life.attempt > 0 && (status == RunStatus::running || status == RunStatus::starting)) {
+  if (status == RunStatus::preparing || status == RunStatus::starting ||
+      (status == RunStatus::running && run.life.attempt > 0)) {
     return {};
   }
   return fail(ErrorKind::conflict, "run " + run.id.value + " is " + std::string(to_string(status)) +
