@@ -49,6 +49,15 @@ int code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+// Asking takes a while, so not where its name says it: only Open MPI up to 4 has it.
+Result<MpiKind> kind_here() {
+  std::error_code none;
+  const fs::path file = fs::canonical(find_program("mpirun"), none);
+  if (file.filename() == "orterun") return MpiKind{MpiKind::Family::open_mpi, 4, "orterun"};
+  TRY_SET(const std::string version, output_of({"mpirun", "--version"}, kVersionPatience));
+  return mpi_kind(version);
+}
+
 int cpus_here() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -123,8 +132,7 @@ Result<int> Launcher::run_first() {
 }
 
 Result<int> Launcher::run_mpirun() {
-  TRY_SET(const std::string version, output_of({"mpirun", "--version"}, kVersionPatience));
-  const MpiKind kind = mpi_kind(version);
+  TRY_SET(const MpiKind kind, kind_here());
   if (kind.family != MpiKind::Family::open_mpi) {
     return fail(ErrorKind::invalid, "the mpirun in PATH is not Open MPI's, but '" + kind.name + "'",
                 "Put Open MPI first in PATH, or start this one by your own command");
@@ -143,8 +151,7 @@ Result<int> Launcher::run_mpirun() {
 // The command is an mpirun of the user's: it gets our hosts and agent, and one rank's place.
 Result<int> Launcher::run_own() {
   MpiVariables variables = mpi_variables();
-  const Result<std::string> version = output_of({"mpirun", "--version"}, kVersionPatience);
-  const MpiKind kind = mpi_kind(version.value_or(""));
+  const MpiKind kind = kind_here().value_or(MpiKind{});
   if (kind.family == MpiKind::Family::open_mpi) {
     hide_scheduler(variables);
     add_open_mpi_variables(kind, place_, cpus_here(), variables);
