@@ -74,7 +74,7 @@ class Follower:
         self._server = run._server()
         self._run = run.id
         known = run._known()
-        ranks = (known.get("nodeCount") or 1) * (known.get("processCountPerNode") or 1)
+        ranks = known.get("rankCount") or (known.get("nodeCount") or 1) * (known.get("processCountPerNode") or 1)
         self._console = Console(prefix=ranks > 1)
         self._offsets = [0] * ranks
         self._version = 0

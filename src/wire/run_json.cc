@@ -144,6 +144,7 @@ Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
       {"inputs", Json::array()},
       {"nodeCount", run.spec.nodes},
       {"processCountPerNode", run.spec.processes_per_node},
+      {"rankCount", rank_count(run.spec)},
       {"distribution", run.spec.distribution},
       {"cpus", run.spec.resources.cpus},
       {"memoryBytes", run.spec.resources.memory_bytes},

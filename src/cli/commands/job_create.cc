@@ -82,7 +82,7 @@ Result<Submission> make_submission(const Context& context, dialects::Job job) {
 Result<int> stream(Context& context, const Json& run) {
   const RunId id{cell_of(run, "id")};
   FollowOptions options;
-  options.ranks = run.value("nodeCount", 1) * run.value("processCountPerNode", 1);
+  options.ranks = run.value("rankCount", 1);
   options.version = run.value("version", int64_t{0});
   Interrupts interrupts([&] { say_interrupted(context, id); }, [&] { context.interrupt(); });
   TRY_SET(const Followed followed, follow_run(context, id, options, interrupts));

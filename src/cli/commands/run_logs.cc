@@ -69,7 +69,7 @@ Result<int> show_logs(Context& context, bool follow) {
   TRY_SET(client::Api * api, context.api());
   TRY_SET(const Json run, api->run(chosen));
   const RunId id{cell_of(run, "id")};
-  options.ranks = run.value("nodeCount", 1) * run.value("processCountPerNode", 1);
+  options.ranks = run.value("rankCount", 1);
   if (options.rank && *options.rank >= options.ranks) {
     return fail(ErrorKind::not_found,
                 "run " + id.value + ": no rank " + std::to_string(*options.rank),
