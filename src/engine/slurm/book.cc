@@ -202,10 +202,16 @@ void Book::submitted(const AttemptId& attempt, const Result<int64_t>& number, St
     line_.push_front(attempt);
     return;
   }
-  // It may have been accepted all the same.
   away_ = told(error);
   no_submit_before_ = now + retry_;
   retry_ = std::min(retry_ * 2, patience_.retry_max);
+  if (error.kind == ErrorKind::not_found) {  // There was nobody to take it.
+    if (entry.killed) return tell_gone(attempt, entry, {.why = "it was taken back"}, now);
+    set(entry, Stage::waiting, now);
+    line_.push_front(attempt);
+    return;
+  }
+  // It may have been accepted all the same.
   set(entry, entry.released ? Stage::over : Stage::unsure, now);
   next_look_ = std::min(next_look_, std::max(now, last_look_ + patience_.look));
 }

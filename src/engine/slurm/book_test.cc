@@ -546,3 +546,20 @@ TEST_CASE("which address a node tried is told after a restart, too") {
   REQUIRE(desk.gone.size() == 1);
   CHECK(desk.gone[0].second.why.find("http://10.9.9.9:1234") != std::string::npos);
 }
+
+TEST_CASE("what there was no Slurm to take is taken back at once") {
+  Desk desk;
+  desk.place("a");
+  REQUIRE(desk.book.take_submission(desk.now));
+  desk.book.submitted(Desk::id("a"),
+                      fail(ErrorKind::not_found, "sbatch is not on this machine", "Install it."),
+                      desk.now);
+  CHECK(desk.waits("a") ==
+        "Slurm does not answer, it is asked again: sbatch is not on this machine (Install it.)");
+  CHECK_FALSE(desk.book.take_submission(desk.now));
+  desk.book.kill(Desk::id("a"), desk.now);
+  desk.look_in_vain();
+  const std::vector<Book::Told> gone = desk.book.take_gone();
+  REQUIRE(gone.size() == 1);
+  CHECK_FALSE(gone[0].second.refused);
+}

@@ -87,6 +87,8 @@ class RealCommands : public Commands {
         return fail(ErrorKind::invalid, words);
       case Refusal::full:
         return fail(ErrorKind::conflict, words);
+      case Refusal::nobody:
+        return fail(ErrorKind::not_found, "sbatch: " + words);
       case Refusal::away:
         break;
     }
@@ -142,7 +144,7 @@ class RealCommands : public Commands {
     if (options_.ssh.empty()) {
       Result<std::string> found = find_program(name, path_);
       if (!found) {
-        return fail(ErrorKind::unavailable, name + " is not on this machine",
+        return fail(ErrorKind::not_found, name + " is not on this machine",
                     "Install Slurm's programs (Debian: slurm-client) and set SLURM_CONF, or name a "
                     "login node that has them: --ssh USER@LOGIN.");
       }
@@ -156,7 +158,7 @@ class RealCommands : public Commands {
       return std::unexpected(ssh_error(options_.ssh, end.errors));
     }
     if (end.exit_code == kExitNotFound) {
-      return fail(ErrorKind::unavailable, name + " is not on " + options_.ssh,
+      return fail(ErrorKind::not_found, name + " is not on " + options_.ssh,
                   "Slurm's programs must be in the PATH of: ssh " + options_.ssh + " COMMAND");
     }
     return end;

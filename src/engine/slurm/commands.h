@@ -18,8 +18,8 @@ class Commands {
   virtual ~Commands() = default;
 
   // Hands in a job script; returns the job's number. `invalid`: refused, in Slurm's words.
-  // `conflict`: there are too many jobs just now. `unavailable`: no answer, and the job may have
-  // been accepted all the same.
+  // `conflict`: there are too many jobs just now. `not_found`: there is no Slurm to take it.
+  // `unavailable`: no answer, and the job may have been accepted all the same.
   virtual Result<int64_t> submit(const std::string& script) = 0;
   // All jobs of our user, those that ended a while ago too.
   virtual Result<std::vector<Job>> queue() = 0;

@@ -76,6 +76,9 @@ TEST_CASE("a refusal, a full queue and a controller that is away are told apart"
         ErrorKind::conflict);
   CHECK(submit_with("echo 'sbatch: error: Batch job submission failed: Unable to contact slurm "
                     "controller (connect failure)' >&2; exit 1")
+            .kind == ErrorKind::not_found);
+  CHECK(submit_with("echo 'sbatch: error: Batch job submission failed: Socket timed out on "
+                    "send/recv operation' >&2; exit 1")
             .kind == ErrorKind::unavailable);
   CHECK(submit_with("exit 1").kind == ErrorKind::unavailable);
   CHECK(submit_with("kill -9 $$").kind == ErrorKind::unavailable);
@@ -139,7 +142,7 @@ TEST_CASE("without Slurm's programs one is told what to install or set") {
   Programs programs;
   programs.options.path = (programs.dir.path() / "bin").string();
   const Error error = programs.make()->queue().error();
-  CHECK(error.kind == ErrorKind::unavailable);
+  CHECK(error.kind == ErrorKind::not_found);
   CHECK(error.message == "squeue is not on this machine");
   CHECK(error.hint.find("slurm-client") != std::string::npos);
   CHECK(error.hint.find("--ssh") != std::string::npos);
@@ -185,7 +188,7 @@ TEST_CASE("trouble of ssh, and a login node without Slurm, are told as such") {
   CHECK(programs.make()->check().error().hint.find("BatchMode") != std::string::npos);
   programs.add("ssh", "exit 127");
   error = programs.make()->submit("x").error();
-  CHECK(error.kind == ErrorKind::unavailable);
+  CHECK(error.kind == ErrorKind::not_found);
   CHECK(error.message == "sbatch is not on me@login");
 }
 

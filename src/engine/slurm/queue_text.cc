@@ -256,6 +256,11 @@ Refusal refusal_of(std::string_view stderr_text) {
                                       "Slurm temporarily unable to accept job"}) {
     if (holds(stderr_text, full)) return Refusal::full;
   }
+  for (const std::string_view nobody :
+       {"(connect failure)", "Unable to process configuration file",
+        "Could not establish a configuration source", "Unable to resolve"}) {
+    if (holds(stderr_text, nobody)) return Refusal::nobody;
+  }
   for (const std::string_view away : {"Unable to contact slurm controller",
                                       "Socket timed out",
                                       "controller not responding",
@@ -274,12 +279,9 @@ Refusal refusal_of(std::string_view stderr_text) {
                                       "munge",
                                       "Communication connection failure",
                                       "Unexpected message received",
-                                      "Unable to process configuration file",
-                                      "Could not establish a configuration source",
                                       "Incompatible versions",
                                       "Error reading",
-                                      "I/O error writing",
-                                      "Unable to resolve"}) {
+                                      "I/O error writing"}) {
     if (holds(stderr_text, away)) return Refusal::away;
   }
   return Refusal::final;

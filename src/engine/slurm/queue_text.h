@@ -88,9 +88,10 @@ std::string slurm_words(std::string_view stderr_text);
 
 // What to do about a submission that failed.
 enum class Refusal {
-  final,  // It will be refused again.
-  full,   // Of so many jobs: later it may be taken.
-  away,   // The controller, or the way to it.
+  final,   // It will be refused again.
+  full,    // Of so many jobs: later it may be taken.
+  nobody,  // There is no controller to be found, and nothing reached one.
+  away,    // The controller, or the way to it.
 };
 Refusal refusal_of(std::string_view stderr_text);
 

@@ -150,7 +150,7 @@ TEST_CASE("a refusal is Slurm's own words in one line, and tells whether to try 
        "Invalid account or account/partition combination specified", Refusal::final},
       {"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect "
        "failure)\n",
-       "Unable to contact slurm controller (connect failure)", Refusal::away},
+       "Unable to contact slurm controller (connect failure)", Refusal::nobody},
       {"sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
        "Socket timed out on send/recv operation", Refusal::away},
       {"sbatch: error: If munged is up, restart with --num-threads=10\n"
