@@ -98,8 +98,7 @@ TEST_CASE("what comes later is refused by name") {
         {"pipeline", "create"},
         {"studio"},
         {"submit", "--input", "x", "--", "true"},
-        {"submit", "--image=x"},
-        {"submit", "--distribution", "mpi", "--", "true"}}) {
+        {"submit", "--image=x"}}) {
     const Ran result = ran(words);
     CHECK(result.code == kExitInvalid);
     CHECK(has(result.errors, "comes with a later version"));
