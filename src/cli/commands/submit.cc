@@ -17,7 +17,7 @@ constexpr Option kOptions[] = {
     {"--time", Takes::value, "LIMIT", "Stop it after 90, 15m, 2h, 1:30:00."},
     {"--nodes", Takes::value, "N", "Machines; else 1."},
     {"--processes-per-node", Takes::value, "P", "Ranks on each machine; else 1."},
-    {"--distribution", Takes::value, "KIND", "How ranks meet: pytorch, mpi, tensorflow or none."},
+    {"--distribution", Takes::value, "KIND", "pytorch, mpi, tensorflow or none: how ranks meet."},
     {"--env-var", Takes::value, "K=V", "A variable of the run; again for more."},
     {"--tag", Takes::value, "K=V", "A tag of the run; again for more."},
     {"--name", Takes::value, "TEXT", "What to call it; else its id."},
