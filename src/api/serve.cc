@@ -125,7 +125,7 @@ Status Serving::start_control() {
       .log = *log_,
       .addresses = {.socket = facts.socket, .url = facts.url, .blobs = options_.home.blobs()},
       .snapshot_check = [this](std::string_view tree) { return house_->trees.check_whole(tree); },
-      .merge_outputs = [this](const auto& nodes) { return house_->trees.merge(nodes); },
+      .merge_outputs = [this](const auto& outputs) { return house_->trees.merge(outputs); },
       .changed = [this](const RunId& run) { house_->run_changed(run); },
   });
   targets_ = std::make_unique<Targets>(Targets::Parts{.clock = *clock_,

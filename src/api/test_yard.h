@@ -64,7 +64,7 @@ class Yard {
          .log = log,
          .addresses = {.socket = home.socket(), .url = "http://yard", .blobs = home.blobs()},
          .snapshot_check = [this](std::string_view id) { return house->trees.check_whole(id); },
-         .merge_outputs = [this](const auto& nodes) { return house->trees.merge(nodes); },
+         .merge_outputs = [this](const auto& outputs) { return house->trees.merge(outputs); },
          .changed = [this](const RunId& run) { house->run_changed(run); }});
     facts.url = "http://yard";
     facts.socket = home.socket();

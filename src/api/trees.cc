@@ -50,15 +50,20 @@ Result<std::shared_ptr<const snapshot::Tree>> Trees::tree(std::string_view id) {
   return tree;
 }
 
-Result<control::MergedOutputs> Trees::merge(const std::vector<control::NodeOutputs>& nodes) {
+Result<control::MergedOutputs> Trees::merge(const control::OutputsToMerge& outputs) {
+  snapshot::Tree before;
+  if (!outputs.before.empty()) {
+    TRY_SET(const auto found, tree(outputs.before));
+    before = *found;
+  }
   std::vector<std::shared_ptr<const snapshot::Tree>> kept;
   std::vector<snapshot::NodeTree> trees;
-  for (const control::NodeOutputs& node : nodes) {
+  for (const control::NodeOutputs& node : outputs.nodes) {
     TRY_SET(auto whole, tree(node.tree));
     trees.push_back({node.node, whole.get()});
     kept.push_back(std::move(whole));
   }
-  const snapshot::Merged merged = snapshot::merge(trees);
+  const snapshot::Merged merged = snapshot::merge(trees, before);
   const std::string text = snapshot::encode(merged.tree);
   const Digest digest = sha256(text);
   TRY(blobs_.put(digest, text));

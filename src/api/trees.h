@@ -23,7 +23,7 @@ class Trees {
   Result<std::string> text(std::string_view id);
 
   // The outputs of several nodes as one tree, which is kept; the warning names what differed.
-  Result<control::MergedOutputs> merge(const std::vector<control::NodeOutputs>& nodes);
+  Result<control::MergedOutputs> merge(const control::OutputsToMerge& outputs);
 
   // Is all of it here? not_found names the first blob that is not.
   Result<control::SnapshotSize> check_whole(std::string_view id);

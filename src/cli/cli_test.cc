@@ -90,15 +90,14 @@ TEST_CASE("what is unknown is refused with 2 and the nearest thing we know") {
 }
 
 TEST_CASE("what comes later is refused by name") {
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"run", "evict", "x"},
-        {"job", "connect-ssh", "x"},
-        {"computetarget", "create", "aks", "-n", "x"},
-        {"run", "submit-script", "-d", "x.yml"},
-        {"pipeline", "create"},
-        {"studio"},
-        {"submit", "--input", "x", "--", "true"},
-        {"submit", "--image=x"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"run", "evict", "x"},
+                                                {"job", "connect-ssh", "x"},
+                                                {"computetarget", "create", "aks", "-n", "x"},
+                                                {"run", "submit-script", "-d", "x.yml"},
+                                                {"pipeline", "create"},
+                                                {"studio"},
+                                                {"submit", "--input", "x", "--", "true"},
+                                                {"submit", "--image=x"}}) {
     const Ran result = ran(words);
     CHECK(result.code == kExitInvalid);
     CHECK(has(result.errors, "comes with a later version"));

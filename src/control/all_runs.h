@@ -107,18 +107,19 @@ class AllRuns final : public Control {
     bool wake = false;  // Other nodes have new orders.
     int nodes = 1;
     // All nodes have ended and their outputs are to be merged before that can be written down.
-    std::vector<NodeOutputs> to_merge;
+    OutputsToMerge to_merge;
   };
   Status take_reports(db::Transaction& transaction, const AttemptNode& from,
                       std::span<const Report> reports, const std::optional<MergedOutputs>& merged,
                       Taken& taken);
   Result<Orders> orders(const AttemptNode& of, int& nodes);
-  std::optional<MergedOutputs> merge(const std::vector<NodeOutputs>& nodes);
+  std::optional<MergedOutputs> merge(const OutputsToMerge& outputs);
 
   // ---- release.cc; one thread ----
   void release_ended();
 
   // ---- control.cc ----
+  void take_back(const AttemptId& attempt, std::string_view queue);
   // After the commit: gives back, wakes, tells.
   void settle(const Applied& applied);
   QueueView queue_view(std::string_view queue, int64_t position);

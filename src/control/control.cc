@@ -29,7 +29,8 @@ AllRuns::~AllRuns() {
 
 Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
   std::optional<Applied> applied;
-  std::string queue;  // Of one that was queued.
+  std::string queue;     // Of one that was queued.
+  bool unheard = false;  // It has a place, and nobody is there yet to be told.
   const auto change = [&](db::Transaction& transaction) -> Status {
     applied.reset();
     TRY_SET(store::RunHead head, store::run_head(transaction.db(), id));
@@ -39,6 +40,7 @@ Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
     }
     if (head.life.cancel_asked) return {};  // Asked before: nothing new.
     queue = head.life.status == RunStatus::queued ? head.queue : std::string();
+    unheard = head.life.status == RunStatus::provisioning;
     TRY_SET(applied, apply(transaction, head, CancelAsked{std::string(by)},
                            {.at = parts_.clock.wall(), .text = "asked by " + std::string(by)}));
     return {};
@@ -47,8 +49,20 @@ Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
   if (applied) {
     if (!queue.empty()) ledger_.with([&](Ledger& ledger) { --ledger.account(queue).queued; });
     settle(*applied);
+    if (unheard) take_back(applied->attempt, applied->queue);
   }
   return run(id);
+}
+
+// One that waits in an engine's own queue, perhaps for days, is taken out of it; the engine says
+// when it is gone. Elsewhere its supervisor is about to be there, and hears of it by its orders.
+void AllRuns::take_back(const AttemptId& attempt, std::string_view queue) {
+  const std::shared_ptr<engine::Engine> engine = engine_of(queue);
+  if (!engine || engine->capacity().window == 0) return;
+  if (const Status killed = engine->kill(attempt); !killed) {
+    parts_.log.error("kill failed",
+                     {{"attempt", attempt.str()}, {"error", killed.error().message}});
+  }
 }
 
 Result<Run> AllRuns::run(const RunId& id) {

@@ -40,7 +40,11 @@ struct MergedOutputs {
   std::string tree;
   std::string warning;  // Where paths differed.
 };
-using MergeOutputs = std::function<Result<MergedOutputs>(const std::vector<NodeOutputs>& nodes)>;
+struct OutputsToMerge {
+  std::string before;  // The tree that all began with; empty: none.
+  std::vector<NodeOutputs> nodes;
+};
+using MergeOutputs = std::function<Result<MergedOutputs>(const OutputsToMerge& outputs)>;
 
 struct Submission {
   RunId id;  // Made by the client: the same id with the same spec is the same run.

@@ -135,6 +135,23 @@ TEST_CASE("outputs that differ are merged once, before the end is written down")
   CHECK(run.attempts.front().end->warnings == Words{"1 output differs"});
 }
 
+TEST_CASE("what a gang's attempt began with is known when its outputs are merged") {
+  Cluster yard(2);
+  yard.run_all();
+  REQUIRE(yard.end(0, {.cause = EndCause::evicted, .outputs = "aa"}));
+  REQUIRE(yard.end(1, {.cause = EndCause::evicted, .outputs = "aa"}));
+  yard.control->tick();
+  REQUIRE(yard.run("wide").life.attempt == 2);
+  yard.seqs.assign(8, 0);
+  for (const int node : {0, 1}) REQUIRE(yard.tell(node, phase(0, ReportKind::preparing), 2));
+  for (const char* tree : {"bb", "cc"}) {
+    Report last{.kind = ReportKind::ended};
+    last.end = {.ranks_started = true, .outputs = tree};
+    REQUIRE(yard.tell(tree[0] - 'b', last, 2));
+  }
+  CHECK(yard.run("wide").outputs == "aa0bb1cc");
+}
+
 TEST_CASE("outputs that are the same on all nodes need no merging") {
   Cluster yard(2);
   yard.run_all();

@@ -67,6 +67,7 @@ void AllRuns::take_up(const Open& open) {
                   {{"attempt", attempt.str()}, {"live", placement == engine::Placement::live}});
   switch (placement) {
     case engine::Placement::live:
+      if (open.head.life.cancel_asked && open.phase.empty()) take_back(attempt, open.head.queue);
       return;
     case engine::Placement::unknown:
       if (open.phase.empty()) return place_again(open);

@@ -118,7 +118,7 @@ struct Gang {
   std::vector<NodePart> parts;
   size_t node = 0;  // The one that reports.
   const std::optional<MergedOutputs>& merged;
-  std::vector<NodeOutputs> to_merge;  // Asked for in vain.
+  OutputsToMerge to_merge;  // Asked for in vain.
 
   NodePart& mine() { return parts[node]; }
 };
@@ -178,7 +178,7 @@ Status finish(Taking& taking, Gang& gang, const Report& last) {
   const std::vector<NodeOutputs> outputs = differing_outputs(gang.parts, all.end.outputs);
   if (!outputs.empty() && !gang.merged) {
     // The blobs are not to be worked with inside a transaction; it is taken back.
-    gang.to_merge = outputs;
+    gang.to_merge = {taking.head.outputs, outputs};
     return fail(ErrorKind::conflict, "the nodes' outputs are not merged yet");
   }
   if (!outputs.empty()) {
@@ -288,12 +288,13 @@ Status AllRuns::take_reports(db::Transaction& transaction, const AttemptNode& fr
 }
 
 // What cannot be merged is kept as far as one node has it: an end must not be held up.
-std::optional<MergedOutputs> AllRuns::merge(const std::vector<NodeOutputs>& nodes) {
-  Result<MergedOutputs> merged = parts_.merge_outputs(nodes);
+std::optional<MergedOutputs> AllRuns::merge(const OutputsToMerge& outputs) {
+  Result<MergedOutputs> merged = parts_.merge_outputs(outputs);
   if (merged) return *std::move(merged);
   parts_.log.error("outputs not merged", {{"error", merged.error().message}});
-  return MergedOutputs{nodes.front().tree, "outputs of node " + std::to_string(nodes.front().node) +
-                                               " alone are kept: " + merged.error().message};
+  const NodeOutputs& first = outputs.nodes.front();
+  return MergedOutputs{first.tree, "outputs of node " + std::to_string(first.node) +
+                                       " alone are kept: " + merged.error().message};
 }
 
 Result<Orders> AllRuns::report(const AttemptNode& from, std::span<const Report> reports) {
@@ -322,7 +323,7 @@ Result<Orders> AllRuns::report(const AttemptNode& from, std::span<const Report> 
           return take_reports(transaction, from, reports, merged, taken);
         });
     if (written) break;
-    if (taken.to_merge.empty() || merged) return std::unexpected(written.error());
+    if (taken.to_merge.nodes.empty() || merged) return std::unexpected(written.error());
     merged = merge(taken.to_merge);
   }
   note_heard(taken.nodes);

@@ -60,6 +60,24 @@ TEST_CASE("a window bounds what waits in an engine's own queue, not what runs th
   CHECK(yard.status("run-6") == RunStatus::queued);  // run-4 and run-5 fill the window.
 }
 
+TEST_CASE("a run that waits in an engine's own queue is taken out of it when it is canceled") {
+  TwoTargets yard;
+  yard.submit("there-1", on("lab"));
+  yard.control->tick();
+  REQUIRE(yard.control->cancel(RunId{"there-1"}, "ada"));
+  CHECK(yard.status("there-1") == RunStatus::cancel_requested);
+  CHECK(yard.cluster->live().empty());
+  yard.control->tick();
+  CHECK(yard.status("there-1") == RunStatus::canceled);
+
+  // One that a supervisor speaks for is told by its orders, and has its grace.
+  yard.submit("there-2", on("lab"));
+  yard.control->tick();
+  REQUIRE(yard.report("there-2", 1, {phase(1, ReportKind::preparing)}));
+  REQUIRE(yard.control->cancel(RunId{"there-2"}, "ada"));
+  CHECK(yard.cluster->live().size() == 1);
+}
+
 TEST_CASE("what a target cannot have is refused with its name and numbers") {
   TwoTargets yard;
   RunSpec spec = on("lab");

@@ -56,10 +56,11 @@ struct Yard {
            }
            return control::SnapshotSize{3, 41};
          },
-         .merge_outputs = [this](const auto& nodes) -> Result<control::MergedOutputs> {
+         .merge_outputs = [this](const auto& outputs) -> Result<control::MergedOutputs> {
            ++merges;
-           std::string all;
-           for (const NodeOutputs& node : nodes) all += std::to_string(node.node) + node.tree;
+           std::string all = outputs.before;
+           for (const NodeOutputs& node : outputs.nodes)
+             all += std::to_string(node.node) + node.tree;
            return control::MergedOutputs{all, "1 output differs"};
          },
          .changed =

@@ -5,6 +5,10 @@
 namespace trainyard::snapshot {
 namespace {
 
+bool same_content(const Entry& a, const Entry& b) {
+  return a.kind == b.kind && a.size == b.size && a.digest == b.digest && a.target == b.target;
+}
+
 // Entries by path; a folder is there as long as something lies in it.
 class Merging {
  public:
@@ -43,20 +47,33 @@ class Merging {
 
 }  // namespace
 
-Merged merge(std::span<const NodeTree> trees) {
+Merged merge(std::span<const NodeTree> trees, const Tree& before) {
+  std::map<std::string_view, const Entry*> known;
+  for (const Entry& entry : before.entries) known.emplace(entry.path, &entry);
+  const auto find = [&](const std::string& path) {
+    const auto found = known.find(path);
+    return found != known.end() ? found->second : nullptr;
+  };
   Merging merging;
   Merged merged;
-  for (const NodeTree& node : trees) {
+  const auto add = [&](const NodeTree& node, bool changed_ones) {
     const std::string prefix = ".node-" + std::to_string(node.node) + "/";
     for (const Entry& entry : node.tree->entries) {
-      if (merging.add(entry)) continue;
+      const Entry* own = find(prefix + entry.path);
+      const Entry* shared = own == nullptr ? find(entry.path) : nullptr;
+      const bool changed = own != nullptr ? !same_content(*own, entry)
+                                          : shared == nullptr || !same_content(*shared, entry);
+      if (changed != changed_ones || merging.add(entry)) continue;
+      if (!changed && own == nullptr) continue;  // An old copy of what another node wrote anew.
       Entry apart = entry;
       apart.path = prefix + entry.path;
       merged.apart.push_back(apart.path);
       // A path that was there by that very name keeps what it has: nothing of a lower node is lost.
       merging.add(apart);
     }
-  }
+  };
+  for (const NodeTree& node : trees) add(node, true);
+  for (const NodeTree& node : trees) add(node, false);
   merged.tree = merging.take();
   return merged;
 }

@@ -21,7 +21,9 @@ struct Merged {
   std::vector<std::string> apart;
 };
 
-// The outputs of several nodes as one folder, `trees` by rising node.
-Merged merge(std::span<const NodeTree> trees);
+// The outputs of several nodes as one folder, `trees` by rising node. `before` is the folder that
+// every node began with, with its own files of ".node-N/" in their place: what a node has left as
+// it was gives way to what another has written.
+Merged merge(std::span<const NodeTree> trees, const Tree& before = {});
 
 }  // namespace trainyard::snapshot

@@ -22,10 +22,10 @@ Tree tree(const std::map<std::string, std::string>& files) {
   return made;
 }
 
-Merged merge_all(const std::vector<Tree>& trees) {
+Merged merge_all(const std::vector<Tree>& trees, const Tree& before = {}) {
   std::vector<NodeTree> nodes;
   for (size_t i = 0; i < trees.size(); ++i) nodes.push_back({static_cast<int>(i), &trees[i]});
-  Merged merged = merge(nodes);
+  Merged merged = merge(nodes, before);
   CHECK(check(merged.tree).has_value());
   return merged;
 }
@@ -57,4 +57,21 @@ TEST_CASE("an empty folder gives way to what lies in it on another node") {
   CHECK(merge_all({tree({{"x", "/"}}), tree({{"x/y", "1"}})}).tree == tree({{"x/y", "1"}}));
   CHECK(merge_all({tree({{"x/y", "1"}}), tree({{"x", "/"}})}).tree == tree({{"x/y", "1"}}));
   CHECK(merge_all({tree({{"x", "/"}}), tree({{"x", "/"}})}).tree == tree({{"x", "/"}}));
+}
+
+TEST_CASE("what a node left as it was gives way to what another wrote") {
+  const Tree before = tree({{"log", "old"}, {"same", "1"}});
+  const Merged merged = merge_all(
+      {tree({{"log", "old"}, {"same", "1"}}), tree({{"log", "new"}, {"same", "1"}})}, before);
+  CHECK(merged.tree == tree({{"log", "new"}, {"same", "1"}}));
+  CHECK(merged.apart.empty());
+}
+
+TEST_CASE(
+    "two that wrote the same path are told apart again, and stay so when they write no more") {
+  const Tree before = tree({{".node-1/x", "b"}, {"x", "a"}});
+  // Each began with its own.
+  CHECK(merge_all({tree({{"x", "a"}}), tree({{"x", "b"}})}, before).tree == before);
+  CHECK(merge_all({tree({{"x", "a2"}}), tree({{"x", "b2"}})}, before).tree ==
+        tree({{".node-1/x", "b2"}, {"x", "a2"}}));
 }

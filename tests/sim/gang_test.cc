@@ -89,8 +89,9 @@ class GangWorld {
          .addresses = {},
          .snapshot_check = [](std::string_view) { return control::SnapshotSize{1, 1}; },
          .merge_outputs =
-             [this](const std::vector<control::NodeOutputs>& trees) {
-               expect(static_cast<int>(trees.size()) == nodes_, "outputs of some were merged");
+             [this](const control::OutputsToMerge& trees) {
+               expect(static_cast<int>(trees.nodes.size()) == nodes_,
+                      "outputs of some were merged");
                return Result<control::MergedOutputs>({"merged", ""});
              },
          .changed = {}});
