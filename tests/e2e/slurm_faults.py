@@ -1,16 +1,18 @@
-"""What goes wrong on a real Slurm, and what becomes of runs then: nodes that die, orphans, a server that is away, bad
-setup, jobs that others cancel."""
+"""What goes wrong on a real Slurm, and what becomes of runs then: controllers and nodes that die, orphans, a server
+that is away, cancels in every state, bad setup, jobs that others cancel."""
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from slurm_lab import SlurmLab
 from yard import TRAINYARD, YardTest, main, wait_until
 
+AWAY_S = 25  # Slurm's own programs try for some 10 s; two rounds of that.
 HOLD = "while :; do sleep 0.1; done"
 
 
@@ -98,6 +100,24 @@ class Faults(YardTest):
 
     # ---- the controller and the server ----
 
+    def test_a_controller_that_is_away_for_long_loses_nothing(self):
+        run, _ = self.holding()
+        short = self.submit("--target", "lab", "--", "sh", "-c", "echo short; sleep 1; echo end")
+        wait_until(lambda: "short" in self.console(short), "it runs")
+        self.lab.kill_controller()
+        self.assertEqual(self.finish(short)["status"], "Completed")  # Its own word, not Slurm's.
+        later = self.submit("--target", "lab", "--", "echo", "later")
+        self.reason(later, "Slurm does not answer")
+        until = time.monotonic() + AWAY_S
+        while time.monotonic() < until:
+            self.assertEqual(self.show(run)["status"], "Running")
+        self.lab.start_controller()
+        ended = self.finish(later, 90)
+        self.assertEqual(ended["status"], "Completed", ended)
+        self.ok("run", "cancel", run)
+        self.assertEqual(self.finish(run)["status"], "Canceled")
+        self.assertEqual(len(self.show(run)["attempts"]), 1)
+
     def test_a_job_may_start_and_end_while_the_server_is_away(self):
         for name in ("n2", "n3"):
             self.lab.drain(name)
@@ -119,6 +139,41 @@ class Faults(YardTest):
 
     # ---- cancels ----
 
+    def test_a_run_is_cancelled_in_every_state(self):
+        self.ok("compute", "pause", "lab")
+        queued = self.submit("--target", "lab", "--", "true")
+        self.ok("run", "cancel", queued)
+        self.assertEqual(self.finish(queued)["status"], "Canceled")
+        self.ok("compute", "resume", "lab")
+
+        busy = [self.submit("--target", "lab", "--cpus", 2, "--", "sh", "-c", f"echo up; {HOLD}") for _ in range(3)]
+        for run in busy:
+            wait_until(lambda: "up" in self.console(run), "it runs")
+        pending = self.submit("--target", "lab", "--cpus", 2, "--", "true")
+        self.reason(pending, "waits for 1 node")
+        self.ok("run", "cancel", pending)
+        self.assertEqual(self.finish(pending)["status"], "Canceled")
+        self.lab.wait_for(lambda: self.state_in_slurm(pending) == "CANCELLED", "its job is cancelled")
+        for run in busy:
+            self.ok("run", "cancel", run)
+        for run in busy:
+            self.assertEqual(self.finish(run)["status"], "Canceled")
+
+        self.ok("compute", "update", "lab", "--setup", "sleep 3")
+        starting = self.submit("--target", "lab", "--", "sh", "-c", f"echo ran; {HOLD}")
+        self.lab.wait_for(lambda: self.state_in_slurm(starting) == "RUNNING", "it starts")
+        self.ok("run", "cancel", starting)
+        self.assertEqual(self.finish(starting)["status"], "Canceled")
+        self.assertNotIn("ran", self.console(starting))
+        self.ok("compute", "update", "lab", "--setup", "")
+
+        many = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i > outputs/$i; done; echo made"
+        finalizing = self.submit("--target", "lab", "--", "sh", "-c", many)
+        wait_until(lambda: "made" in self.console(finalizing), "it has ended")
+        self.run_cli("run", "cancel", finalizing)
+        self.assertIn(self.finish(finalizing)["status"], ("Completed", "Canceled"))
+        wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty")
+
     def test_a_job_that_somebody_cancels_in_slurm_is_not_started_again(self):
         run, _ = self.holding()
         self.lab.run("scancel", "--me", f"--name=ty-{run}.1")
@@ -135,6 +190,21 @@ class Faults(YardTest):
         self.assertIn("cancelled in Slurm", ended["reason"])
 
     # ---- setup ----
+
+    def test_what_setup_prints_is_kept_and_its_failure_is_told_with_its_last_lines(self):
+        setup = self.write("setup.sh", "export GREETING='hello there'\necho making ready\n")
+        self.ok("compute", "update", "lab", "--setup", f"@{setup}")
+        done = self.run_cli("submit", "--target", "lab", "--", "sh", "-c", "echo $GREETING")
+        self.assertEqual((done.code, done.out), (0, "hello there\n"), done)
+        run = self.json("run", "list")[0]["id"]
+        self.ok("run", "download-logs", run, "-d", self.scratch / "got")
+        self.assertEqual((self.scratch / "got" / "system_logs" / "setup.txt").read_text(), "making ready\n")
+        self.ok("compute", "update", "lab", "--setup", "echo first; echo no such module: cuda >&2; exit 3")
+        run = self.submit("--target", "lab", "--", "true")
+        ended = self.finish(run)
+        self.assertEqual((ended["status"], len(ended["attempts"])), ("Failed", 1), ended)
+        self.assertIn("setup failed with code 3", ended["reason"])
+        self.assertIn("no such module: cuda", ended["reason"])
 
     def test_a_node_of_several_that_cannot_begin_ends_the_run_soon_and_is_named(self):
         self.ok("compute", "update", "lab", "--setup",

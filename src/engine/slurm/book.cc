@@ -203,6 +203,7 @@ void Book::submitted(const AttemptId& attempt, const Result<int64_t>& number, St
     return;
   }
   away_ = told(error);
+  last_away_ = now;
   no_submit_before_ = now + retry_;
   retry_ = std::min(retry_ * 2, patience_.retry_max);
   if (error.kind == ErrorKind::not_found) {  // There was nobody to take it.
@@ -239,6 +240,7 @@ void Book::looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, Steady
   if (!jobs) {
     if (jobs.error().kind == ErrorKind::cancelled) return;
     away_ = told(jobs.error());
+    last_away_ = now;
     look_pause_ = std::min(look_pause_ * 2, patience_.look_max);
     next_look_ = now + look_pause_;
     // What was missing may have been so for the same reason.
@@ -306,7 +308,8 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
   entry.job = job;
   entry.number = job.number;
   const Phase phase = phase_of(job.state);
-  const bool cut = job.state == "CANCELLED" && !entry.cancelled;
+  const bool confused = last_away_ && now - *last_away_ < patience_.confused;
+  const bool cut = job.state == "CANCELLED" && !entry.cancelled && !confused;
   if (entry.stage == Stage::gone || entry.stage == Stage::over) {
     if (cut && entry.stage == Stage::over) cut_short(attempt, job, now);
     // A controller that came back with an older memory may run it once more.

@@ -134,6 +134,7 @@ class Book {
 
   SteadyTime next_look_{};
   SteadyTime last_look_{};
+  std::optional<SteadyTime> last_away_;  // When Slurm last did not answer.
   SteadyTime no_submit_before_{};
   seconds retry_{1};
   seconds look_pause_{1};

@@ -454,6 +454,19 @@ TEST_CASE("a job that comes back after it was given up is cancelled") {
   CHECK(desk.gone.size() == 1);
 }
 
+TEST_CASE("what a controller cancels that was away is lost, and may be tried again") {
+  Desk desk;
+  desk.place("a");
+  desk.look_in_vain();
+  desk.now += seconds(10);
+  desk.submit(2);  // A number that another job had before the controller lost its memory.
+  desk.look();
+  desk.job(2).state = "CANCELLED";
+  desk.pass(seconds(5));
+  REQUIRE(desk.gone.size() == 1);
+  CHECK_FALSE(desk.gone[0].second.refused);
+}
+
 TEST_CASE("a job that somebody else cancelled is not tried again") {
   Desk desk;
   desk.place("a");

@@ -20,6 +20,9 @@ struct Patience {
   seconds cancel_again{10};
   seconds settle{10};  // For the job of the attempt before to be seen to end.
   seconds cut{600};    // For the next attempt of a run whose job others cancelled.
+  // After a controller was away, what it cancels may be its own doing: it gives a number out twice,
+  // and nodes that come back end the job that has it now.
+  seconds confused{120};
   // Nodes are brought up by need: what cannot be for want of nodes may yet be.
   bool nodes_come = false;
 };
