@@ -49,6 +49,8 @@ std::optional<Role> role_needed(Needs needs) {
   return Role::admin;
 }
 
+constexpr std::string_view kAttemptToken = "tya_";  // As control makes them.
+
 std::unexpected<Error> denied(std::string message, std::string hint = {}) {
   return fail(ErrorKind::denied, std::move(message), std::move(hint));
 }
@@ -57,9 +59,9 @@ std::unexpected<Error> denied(std::string message, std::string hint = {}) {
 
 Status check_host(const Facts& facts, const http::Request& request) {
   if (request.peer.unix_socket || !facts.check_host) return {};
-  // A stranger's page has no token to show; a node that came by way of a login machine has, and
-  // knows us by that machine's name.
-  if (!bearer_token(request).empty()) return {};
+  // A node that came by way of a login machine knows us by that machine's name. It shows the token
+  // of its attempt, which no page of a stranger's has.
+  if (bearer_token(request).starts_with(kAttemptToken)) return {};
   const std::string_view host = host_part(request.header("host"));
   const bool known = std::ranges::any_of(
       facts.hosts, [&](const std::string& ours) { return same_host(ours, host); });

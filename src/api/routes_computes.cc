@@ -186,18 +186,20 @@ engine::NodesSeen local_nodes(const Call& call) {
 
 Result<http::Response> list_nodes(const Call& call) {
   TRY_SET(const Window window, window_of(call.request));
-  engine::NodesSeen seen;
+  std::optional<Compute> compute;
   const auto look = [&](db::Db& db) -> Status {
     TRY(store::load_workspace(db, workspace_in(call)));
-    if (compute_in(call) == kLocalQueue) {
-      seen = local_nodes(call);
-      return {};
-    }
-    TRY_SET(const Compute compute, store::load_compute(db, workspace_in(call), compute_in(call)));
-    if (call.house.targets != nullptr) seen = call.house.targets->nodes(compute);
+    if (compute_in(call) == kLocalQueue) return {};
+    TRY_SET(compute, store::load_compute(db, workspace_in(call), compute_in(call)));
     return {};
   };
   TRY(call.house.store.read(look));
+  engine::NodesSeen seen;
+  if (!compute) {
+    seen = local_nodes(call);
+  } else if (call.house.targets != nullptr) {
+    seen = call.house.targets->nodes(*compute);
+  }
   return answer_page(window, seen.nodes.size(), [&](size_t i) {
     const engine::NodeState& node = seen.nodes[i];
     Json runs = Json::array();

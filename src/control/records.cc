@@ -212,7 +212,7 @@ struct Counts {
 
 Status take_line(Taker& taker, std::string_view line, WallTime now, Counts& counts) {
   const Result<wire::Record> record = wire::parse_record(line, now);
-  const Status taken = record ? taker.take(*record) : std::unexpected(record.error());
+  Status taken = record ? taker.take(*record) : std::unexpected(record.error());
   if (taken) {
     ++counts.taken;
     return {};

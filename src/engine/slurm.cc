@@ -24,6 +24,7 @@ constexpr seconds kCountOften{1};
 constexpr seconds kCountNone{30};
 constexpr milliseconds kScalePause{50};  // Between two decisions about nodes.
 constexpr int kCountShare = 20;  // A slow answer is a busy controller: one part of so many is ours.
+constexpr seconds kFirstLook{2};
 // Over ssh each costs a round trip or three; here one keeps the controller busy.
 constexpr int kSubmittersHere = 1;
 constexpr int kSubmittersSsh = 4;
@@ -167,7 +168,9 @@ std::string SlurmEngine::waits_for(const AttemptId& attempt) {
 
 NodesSeen SlurmEngine::nodes() {
   NodesSeen seen;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  // A compute that was made just now: the first look is under way.
+  changed_.wait_for(lock, kFirstLook, [&] { return counted_; });
   if (scaler_) {
     seen = scaler_->nodes();
   } else {

@@ -43,7 +43,7 @@ class BadInput(YardTest):
 
     def test_what_comes_later_is_refused_not_ignored(self):
         for options in (["--input", "d=mount"], ["--image", "x"], ["--conda", "x.yml"],
-                        ["--distribution", "mpi"], ["--checkpoint", "x"]):
+                        ["--distribution", "ray"], ["--checkpoint", "x"]):
             self.refused(2, "submit", "-e", "t", *options, "--", "true")
         self.assertEqual(self.json("run", "list"), [])
 

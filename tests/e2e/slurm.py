@@ -135,9 +135,12 @@ class Slurm(YardTest):
             self.ok("run", "cancel", run)
         self.assertEqual(self.finish(last, 60)["status"], "Completed")
 
-    def test_what_a_cluster_cannot_do_yet_is_refused_by_name(self):
-        err = self.refused(2, "submit", "--target", "lab", "--nodes", 2, "--", "true")
-        self.assertIn("comes with a later version", err)
+    def test_what_a_cluster_has_not_is_refused_at_submit(self):
+        err = self.refused(2, "submit", "--target", "lab", "--nodes", 5, "--", "true")
+        self.assertIn("target lab has 4 nodes, 5 were asked for", err)
+        self.json("compute", "list-nodes", "lab")  # Its nodes are counted.
+        err = self.refused(2, "submit", "--target", "lab", "--gpus", 1, "--", "true")
+        self.assertIn("target lab has 0 GPUs, 1 were asked for", err)
 
     def test_a_target_that_is_not_there_is_named_with_the_nearest(self):
         err = self.refused(4, "submit", "--target", "lob", "--", "true")

@@ -115,9 +115,9 @@ std::string Book::waits_for(const AttemptId& attempt, WallTime now) const {
   const auto found = entries_.find(attempt);
   if (found == entries_.end()) return {};
   const Entry& entry = found->second;
-  const std::string away = held()          ? "waits for the way to the cluster: " + held_
-                           : away_.empty() ? ""
-                                           : "Slurm does not answer, it is asked again: " + away_;
+  std::string away = held()          ? "waits for the way to the cluster: " + held_
+                     : away_.empty() ? ""
+                                     : "Slurm does not answer, it is asked again: " + away_;
   switch (entry.stage) {
     case Stage::waiting:
       if (!away.empty()) return away;
