@@ -230,7 +230,7 @@ Result<http::Response> change_one(const Call& call, Act&& act, Heed&& heed) {
 Result<http::Response> change_compute(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   const auto act = [&](db::Transaction& transaction) -> Result<Compute> {
-    TRY_SET(const Compute changed,
+    TRY_SET(Compute changed,
             store::change_compute(transaction, workspace_in(call), compute_in(call), body));
     TRY(check_alone(transaction.db(), workspace_in(call), changed.spec));
     return changed;
