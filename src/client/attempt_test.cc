@@ -54,7 +54,8 @@ TEST_CASE("each call of a supervisor goes where the API has it") {
   CHECK(wire::parse(bench.body).value()["reports"].empty());
 
   REQUIRE(attempt.orders({.go = true}, seconds(0)));
-  CHECK(bench.target == "/api/v1/runs/run/attempts/2/orders cancel=0 execs= go=1 node=5 stop=0 wait=0");
+  CHECK(bench.target ==
+        "/api/v1/runs/run/attempts/2/orders cancel=0 execs= go=1 node=5 stop=0 wait=0");
 
   bench.answer = R"({"size": 42})";
   std::string bytes = "frames";
