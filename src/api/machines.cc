@@ -79,4 +79,14 @@ Status Machines::take(const Machine& machine, engine::Joined& engine, const Mach
   });
 }
 
+Result<Machine> load_machine(store::Store& store, std::string_view key) {
+  Machine machine;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(machine, store::load_machine(db, key));
+    return {};
+  };
+  TRY(store.read(look));
+  return machine;
+}
+
 }  // namespace trainyard::api

@@ -50,4 +50,7 @@ class Machines {
   Guarded<std::map<std::string, Open, std::less<>>> open_;
 };
 
+// The machine of that key, read by itself.
+Result<Machine> load_machine(store::Store& store, std::string_view key);
+
 }  // namespace trainyard::api

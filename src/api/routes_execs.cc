@@ -67,18 +67,8 @@ Result<http::Response> exec_in_run(const Call& call) {
   return answer({{"items", items}, {"next", nullptr}}, 201);
 }
 
-Result<Machine> load_machine(const Call& call) {
-  Machine machine;
-  const auto look = [&](db::Db& db) -> Status {
-    TRY_SET(machine, store::load_machine(db, call.request.param("machine")));
-    return {};
-  };
-  TRY(call.house.store.read(look));
-  return machine;
-}
-
 Result<http::Response> exec_on_machine(const Call& call) {
-  TRY_SET(const Machine machine, load_machine(call));
+  TRY_SET(const Machine machine, load_machine(call.house.store, call.request.param("machine")));
   if (machine.personal && machine.owner != call.identity.user) {
     return fail(ErrorKind::denied, "the machine is " + machine.owner + "'s own");
   }
@@ -126,7 +116,7 @@ Result<std::string> place_in(const Call& call) {
     TRY_SET(const int64_t node, query_number(call.request, "node", 0, {0, INT32_MAX}));
     return Execs::place_of(*call.identity.attempt, static_cast<int>(node));
   }
-  TRY_SET(const Machine machine, load_machine(call));
+  TRY_SET(const Machine machine, load_machine(call.house.store, call.request.param("machine")));
   const bool own = call.identity.machine ? *call.identity.machine == machine.id
                                          : machine.personal && machine.owner == call.identity.user;
   if (own) return Execs::place_of(machine.key);

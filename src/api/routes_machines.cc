@@ -14,16 +14,6 @@ constexpr int64_t kTokenLife = 24 * 3600;  // Of a one-time token, where nothing
 constexpr int64_t kTokenLifeMax = 365LL * 24 * 3600;
 constexpr size_t kReportMax = 8 << 20;
 
-Result<Machine> load(const Call& call) {
-  Machine machine;
-  const auto look = [&](db::Db& db) -> Status {
-    TRY_SET(machine, store::load_machine(db, call.request.param("machine")));
-    return {};
-  };
-  TRY(call.house.store.read(look));
-  return machine;
-}
-
 // The machine itself, or whose own it is.
 bool is_own(const Call& call, const Machine& machine) {
   if (call.identity.machine) return *call.identity.machine == machine.id;
@@ -125,7 +115,7 @@ Result<http::Response> own_machine(const Call& call) {
 
 // A machine asks for orders and says what it holds; parked until there are new ones.
 Result<http::Response> poll(const Call& call) {
-  TRY_SET(const Machine machine, load(call));
+  TRY_SET(const Machine machine, load_machine(call.house.store, call.request.param("machine")));
   TRY(check_own(call, machine));
   TRY_SET(const Json body, body_object(call.request));
   TRY_SET(const MachineReport report, wire::decode_machine_report(body));
@@ -165,14 +155,14 @@ Result<http::Response> list(const Call& call) {
 }
 
 Result<http::Response> show(const Call& call) {
-  TRY_SET(const Machine machine, load(call));
+  TRY_SET(const Machine machine, load_machine(call.house.store, call.request.param("machine")));
   if (call.identity.role != Role::admin) TRY(check_own(call, machine));
   return answer(shown(call, machine));
 }
 
 Result<http::Response> remove(const Call& call) {
   TRY_SET(const int64_t force, query_number(call.request, "force", 0, {0, 1}));
-  TRY_SET(const Machine machine, load(call));
+  TRY_SET(const Machine machine, load_machine(call.house.store, call.request.param("machine")));
   if (call.identity.role != Role::admin) TRY(check_own(call, machine));
   const auto change = [&](db::Transaction& transaction) {
     return store::delete_machine(transaction, machine,

@@ -19,22 +19,6 @@ namespace {
 constexpr size_t kOutputMax = 256UL * 1024 * 1024;  // A million jobs.
 constexpr size_t kErrorsMax = 64UL * 1024;
 
-struct Pipe {
-  Fd ours;
-  Fd theirs;
-};
-
-// A socket pair rather than a pipe: writing to one that was closed needs no SIGPIPE.
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return fail_errno(errno, "make a pipe");
-  }
-  Pipe pipe{Fd(ends[0]), Fd(ends[1])};
-  if (fcntl(pipe.ours.get(), F_SETFL, O_NONBLOCK) != 0) return fail_errno(errno, "make a pipe");
-  return pipe;
-}
-
 // One program under way: its three streams and its end.
 class Talk {
  public:
@@ -129,6 +113,16 @@ class Talk {
 };
 
 }  // namespace
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return fail_errno(errno, "make a pipe");
+  }
+  Pipe pipe{Fd(ends[0]), Fd(ends[1])};
+  if (fcntl(pipe.ours.get(), F_SETFL, O_NONBLOCK) != 0) return fail_errno(errno, "make a pipe");
+  return pipe;
+}
 
 Result<ProgramEnd> run_program(const ProgramOptions& options) {
   TRY_SET(Pipe in, make_pipe());

@@ -5,9 +5,18 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/result.h"
 
 namespace trainyard::engine::slurm {
+
+// Two ends of a stream; ours does not block. A socket pair rather than a pipe: writing to one that
+// was closed needs no SIGPIPE.
+struct Pipe {
+  Fd ours;
+  Fd theirs;
+};
+Result<Pipe> make_pipe();
 
 struct ProgramOptions {
   std::vector<std::string> command;  // An absolute path first.

@@ -46,26 +46,12 @@ uint16_t port_in(std::string_view text) {
   return port;
 }
 
-struct Ends {
-  Fd ours;
-  Fd theirs;
-};
-Result<Ends> make_ends() {
-  std::array<int, 2> ends{};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return fail_errno(errno, "make a pipe");
-  }
-  Ends made{Fd(ends[0]), Fd(ends[1])};
-  if (fcntl(made.ours.get(), F_SETFL, O_NONBLOCK) != 0) return fail_errno(errno, "make a pipe");
-  return made;
-}
-
 }  // namespace
 
 // One ssh under way, from its start to its end.
 class Tunnel::Talk {
  public:
-  Talk(Tunnel& tunnel, Child child, Ends in, Ends out, Ends err)
+  Talk(Tunnel& tunnel, Child child, Pipe in, Pipe out, Pipe err)
       : tunnel_(tunnel),
         child_(std::move(child)),
         in_(std::move(in.ours)),
@@ -247,9 +233,9 @@ Status Tunnel::connect() {
   std::error_code ignored;
   fs::remove(control_, ignored);
   TRY_SET(std::vector<std::string> ssh, ssh_words(environment_["PATH"]));
-  TRY_SET(Ends in, make_ends());
-  TRY_SET(Ends out, make_ends());
-  TRY_SET(Ends err, make_ends());
+  TRY_SET(Pipe in, make_pipe());
+  TRY_SET(Pipe out, make_pipe());
+  TRY_SET(Pipe err, make_pipe());
   SpawnOptions spawned;
   spawned.command = words(std::move(ssh));
   spawned.environment = environment_;
@@ -259,7 +245,7 @@ Status Tunnel::connect() {
   spawned.stderr_fd = err.theirs.get();
   spawned.new_session = true;
   TRY_SET(Child child, spawn(spawned));
-  for (Ends* ends : {&in, &out, &err}) ends->theirs.reset();
+  for (Pipe* ends : {&in, &out, &err}) ends->theirs.reset();
   return std::unexpected(
       Talk(*this, std::move(child), std::move(in), std::move(out), std::move(err)).run());
 }
