@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/environment.h"
 
 namespace trainyard {
 
@@ -86,6 +87,7 @@ struct RunSpec {
   int64_t grace_s = 30;      // From SIGTERM to SIGKILL on cancel and time limit.
   std::map<std::string, std::string> environment_variables;  // Declared by the job.
   std::map<std::string, std::string> submit_environment;  // PATH, HOME, … as they were at submit.
+  Environment environment;
   std::vector<std::string> secrets;  // Names; their values become variables of the same names.
   std::map<std::string, std::string> tags;
   std::map<std::string, std::string> properties;
@@ -118,6 +120,7 @@ struct RunSpec {
     f("graceSeconds", self.grace_s);
     f("environmentVariables", self.environment_variables);
     f("submitEnvironment", self.submit_environment);
+    f("environment", self.environment);
     f("secrets", self.secrets);
     f("tags", self.tags);
     f("properties", self.properties);

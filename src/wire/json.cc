@@ -16,6 +16,7 @@ Json to_json(EndCause cause) { return std::string(to_string(cause)); }
 Json to_json(ReportKind kind) { return std::string(to_string(kind)); }
 Json to_json(CommandForm form) { return std::string(to_string(form)); }
 Json to_json(Priority priority) { return std::string(to_string(priority)); }
+Json to_json(EnvironmentKind kind) { return std::string(to_string(kind)); }
 Json to_json(const std::string& text) { return text; }
 template <class T>
   requires std::is_arithmetic_v<T>
@@ -38,7 +39,14 @@ Json to_json(const std::map<std::string, std::string>& map) {
 template <HasFields T>
 Json to_json(const T& value) {
   Json object = Json::object();
-  T::fields(value, [&](const char* name, const auto& field) { object[name] = to_json(field); });
+  const auto add = [&](const char* name, const auto& field) {
+    Json json = to_json(field);
+    // Most runs leave most of it out, and there are many of them.
+    const bool left_out = std::is_same_v<T, Environment> || std::is_same_v<T, Recipe>;
+    if (left_out && (json.empty() || json == "" || json == "system")) return;
+    object[name] = std::move(json);
+  };
+  T::fields(value, add);
   return object;
 }
 
@@ -73,6 +81,12 @@ Status read(const Json& json, EndCause& out) {
   std::string name;
   TRY(read(json, name));
   TRY_SET(out, end_cause_from(name));
+  return {};
+}
+Status read(const Json& json, EnvironmentKind& out) {
+  std::string name;
+  TRY(read(json, name));
+  TRY_SET(out, environment_kind_from(name));
   return {};
 }
 Status read(const Json& json, ReportKind& out) {
@@ -218,6 +232,8 @@ std::string dump(const Json& json) { return dump_with(json, -1); }
 std::string dump_pretty(const Json& json) { return dump_with(json, 2); }
 
 Json encode(const RunSpec& spec) { return to_json(spec); }
+Json encode(const Environment& environment) { return to_json(environment); }
+Json encode(const Realised& realised) { return to_json(realised); }
 Json encode(const RetryPolicy& retry) { return to_json(retry); }
 Json encode(const Report& report) {
   Json json = to_json(report);
@@ -235,6 +251,8 @@ Json encode(const ComputeSpec& spec) { return to_json(spec); }
 Json encode(const VmSize& size) { return to_json(size); }
 
 Result<RunSpec> decode_run_spec(const Json& json) { return decode<RunSpec>(json); }
+Result<Environment> decode_environment(const Json& json) { return decode<Environment>(json); }
+Result<Realised> decode_realised(const Json& json) { return decode<Realised>(json); }
 Result<RetryPolicy> decode_retry(const Json& json) { return decode<RetryPolicy>(json); }
 Result<Report> decode_report(const Json& json) { return decode<Report>(json); }
 Result<AttemptEnd> decode_attempt_end(const Json& json) { return decode<AttemptEnd>(json); }

@@ -29,6 +29,8 @@ std::string dump_pretty(const Json& json);
 // Structs with fields(): unknown keys are ignored, missing ones keep their default, a wrong type is
 // `invalid` and names the key.
 Json encode(const RunSpec& spec);
+Json encode(const Environment& environment);
+Json encode(const Realised& realised);
 Json encode(const RetryPolicy& retry);
 Json encode(const Report& report);
 Json encode(const AttemptEnd& end);
@@ -38,6 +40,8 @@ Json encode(const Assignment& assignment);
 Json encode(const ComputeSpec& spec);
 Json encode(const VmSize& size);
 Result<RunSpec> decode_run_spec(const Json& json);
+Result<Environment> decode_environment(const Json& json);
+Result<Realised> decode_realised(const Json& json);
 Result<RetryPolicy> decode_retry(const Json& json);
 Result<Report> decode_report(const Json& json);
 Result<AttemptEnd> decode_attempt_end(const Json& json);
