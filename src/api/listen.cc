@@ -1,8 +1,16 @@
 #include "api/listen.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace trainyard::api {
+namespace {
+
+constexpr uint64_t kConnectionsMax = 65'536;  // Some kilobytes each, more while they speak TLS.
+constexpr uint64_t kOthersMax = 4096;         // Of files, beside connections.
+
+}  // namespace
 
 bool Listen::loopback() const {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
@@ -35,6 +43,11 @@ Result<Listen> parse_listen(std::string_view text) {
   if (!rest.starts_with(':') || !port || *port < 0 || *port > UINT16_MAX) return wrong();
   listen.port = static_cast<uint16_t>(*port);
   return listen;
+}
+
+size_t connections_for(uint64_t files_max) {
+  const uint64_t others = std::min(files_max / 4, kOthersMax);
+  return std::min(files_max - others, kConnectionsMax);
 }
 
 }  // namespace trainyard::api

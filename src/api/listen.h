@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,5 +21,9 @@ struct Listen {
 
 // "HOST:PORT", "HOST", "[::1]:PORT", ":PORT" (loopback).
 Result<Listen> parse_listen(std::string_view text);
+
+// How many connections a server takes that may have `files_max` files open. The others are for what
+// it does: the database, blobs and consoles, a descriptor or two for each run on its own machine.
+size_t connections_for(uint64_t files_max);
 
 }  // namespace trainyard::api

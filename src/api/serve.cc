@@ -13,6 +13,7 @@
 
 #include "api/errors.h"
 #include "api/route.h"
+#include "base/file_limit.h"
 #include "base/process.h"
 #include "base/version.h"
 #include "engine/local.h"
@@ -84,7 +85,8 @@ Status Serving::start_http(const Listen& listen) {
   http::ServerOptions http{.unix_socket = options_.home.socket(),
                            .host = listen.host,
                            .port = listen.port,
-                           .tls = options_.tls};
+                           .tls = options_.tls,
+                           .connections_max = connections_for(raise_file_limit().now.rlim_cur)};
   const bool any = listen.port == 0;
   if (any) http.port = kept_port(options_.home);
   const auto on_error = [](int status, const Error& error) {
@@ -123,7 +125,10 @@ Status Serving::start_control() {
       .store = *store_,
       .engine = *engine_,
       .log = *log_,
-      .addresses = {.socket = facts.socket, .url = facts.url, .blobs = options_.home.blobs()},
+      .addresses = {.socket = facts.socket,
+                    .url = facts.url,
+                    .blobs = options_.home.blobs(),
+                    .environments = options_.home.environments()},
       .snapshot_check = [this](std::string_view tree) { return house_->trees.check_whole(tree); },
       .merge_outputs = [this](const auto& outputs) { return house_->trees.merge(outputs); },
       .changed = [this](const RunId& run) { house_->run_changed(run); },

@@ -239,5 +239,20 @@ TEST_CASE("addresses to listen on") {
   }
 }
 
+TEST_CASE("a server takes as many connections as its files allow, and keeps some for its work") {
+  struct Row {
+    uint64_t files_max;
+    size_t connections;
+  };
+  const Row rows[] = {
+      {0, 0},           {256, 192},        {1024, 768},          {20'000, 15'904},
+      {65'536, 61'440}, {524'288, 65'536}, {UINT64_MAX, 65'536},  // RLIM_INFINITY
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.files_max);
+    CHECK(connections_for(row.files_max) == row.connections);
+  }
+}
+
 }  // namespace
 }  // namespace trainyard::api

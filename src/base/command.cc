@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,9 +13,8 @@
 #include <cstdlib>
 
 #include "base/fd.h"
+#include "base/process.h"
 #include "base/text.h"
-
-extern char** environ;
 
 namespace trainyard {
 namespace {
@@ -68,30 +66,7 @@ Result<pid_t> start_program(std::vector<std::string> command, int stdout_fd) {
   const std::string name = command.at(0);
   command[0] = find_program(name);
   if (command[0].empty()) return fail(ErrorKind::not_found, "there is no program " + name);
-  std::vector<char*> words;
-  for (std::string& word : command) words.push_back(word.data());
-  words.push_back(nullptr);
-
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t how;
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&how);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, stdout_fd, 1);
-  posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-  // What we block and ignore is no business of its.
-  sigset_t signals;
-  sigemptyset(&signals);
-  posix_spawnattr_setsigmask(&how, &signals);
-  for (const int number : {SIGPIPE, SIGXFSZ}) sigaddset(&signals, number);
-  posix_spawnattr_setsigdefault(&how, &signals);
-  posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  pid_t pid = 0;
-  const int error = posix_spawn(&pid, words[0], &files, &how, words.data(), environ);
-  posix_spawnattr_destroy(&how);
-  posix_spawn_file_actions_destroy(&files);
-  if (error != 0) return fail_errno(error, "start " + command[0]);
-  return pid;
+  return spawn_unwatched({.command = std::move(command), .stdout_fd = stdout_fd});
 }
 
 Result<std::string> output_of(std::vector<std::string> command, milliseconds timeout) {

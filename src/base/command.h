@@ -21,8 +21,7 @@ bool statically_linked();
 fs::path find_program(std::string_view name);
 
 // Starts a program that is to be waited for with waitpid(2); its stdin and stderr are /dev/null.
-// `command[0]` is looked for by find_program(). Unlike spawn() it needs no pidfd: it works on the
-// kernels of nodes, which may be old (RHEL 8 has 4.18).
+// `command[0]` is looked for by find_program().
 Result<pid_t> start_program(std::vector<std::string> command, int stdout_fd);
 
 // What a program says on stdout, once it has ended with 0. It is killed at the end of

@@ -12,6 +12,7 @@
 #include <climits>
 #include <span>
 
+#include "base/file_limit.h"
 #include "base/text.h"
 
 extern char** environ;
@@ -58,14 +59,17 @@ bool place_standard_fds(const std::array<int, 3>& wanted) {
   if (plan.new_session && setsid() < 0) report_and_exit(plan);
   if (plan.folder != nullptr && chdir(plan.folder) != 0) report_and_exit(plan);
   if (!place_standard_fds(plan.standard)) report_and_exit(plan);
-  // The table of fds is the child's own: marking all of them leaves ours as they are.
-  if (syscall(SYS_close_range, kFirstFreeFd, UINT_MAX, CLOSE_RANGE_CLOEXEC) != 0) {
+  // The table of fds is the child's own: marking all of them leaves ours as they are. A kernel
+  // before 5.11 does not know it; there those of ours close on exec as they were opened.
+  if (syscall(SYS_close_range, kFirstFreeFd, UINT_MAX, CLOSE_RANGE_CLOEXEC) != 0 &&
+      errno != ENOSYS && errno != EINVAL) {
     report_and_exit(plan);
   }
   for (const int fd : plan.kept) {
     if (fcntl(fd, F_SETFD, 0) != 0) report_and_exit(plan);
   }
   reset_signals();
+  give_back_file_limit();  // Last: what came before may have needed numbers above it.
   execve(plan.arguments.front(), plan.arguments.data(), plan.environment.data());
   report_and_exit(plan);
 }
@@ -136,6 +140,12 @@ void reset_signals() {
 }
 
 Result<Child> spawn(const SpawnOptions& options) {
+  TRY_SET(const pid_t pid, spawn_unwatched(options));
+  TRY_SET(Fd pidfd, open_pidfd(pid));
+  return Child{pid, std::move(pidfd)};
+}
+
+Result<pid_t> spawn_unwatched(const SpawnOptions& options) {
   if (options.command.empty()) return fail(ErrorKind::invalid, "start: no command");
   Plan plan{.folder = options.folder.empty() ? nullptr : options.folder.c_str(),
             .standard = {options.stdin_fd, options.stdout_fd, options.stderr_fd},
@@ -168,8 +178,7 @@ Result<Child> spawn(const SpawnOptions& options) {
     waitpid(pid, nullptr, 0);
     return fail_errno(number, describe(options));
   }
-  TRY_SET(Fd pidfd, open_pidfd(pid));
-  return Child{pid, std::move(pidfd)};
+  return pid;
 }
 
 Result<Fd> open_pidfd(pid_t pid) {

@@ -32,6 +32,9 @@ struct Child {
 
 // Starts a program by vfork and exec; an error of exec is returned, not lost in the child.
 Result<Child> spawn(const SpawnOptions& options);
+// The same for one that is to be waited for with waitpid(2). It needs no pidfd: it works on the
+// kernels of nodes, which may be old (RHEL 8 has 4.18).
+Result<pid_t> spawn_unwatched(const SpawnOptions& options);
 
 // Every signal unblocked and at its default, for a child between fork and exec: a handler of ours
 // would run there on memory that is ours; an ignored SIGPIPE would make programs spin on a closed

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/file_limit.h"
 #include "base/process.h"
 #include "runtime/proc_table.h"
 
@@ -36,16 +36,6 @@ Result<Fd> open_pipe(Fd& write_end, int bytes) {
   fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
   if (bytes > kPipeBytesMin) fcntl(read_end.get(), F_SETPIPE_SZ, bytes);  // Smaller will do.
   return read_end;
-}
-
-// Each rank takes four descriptors here; the usual soft limit of 1024 is soon reached.
-rlimit raise_file_limit() {
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  rlimit raised = before;
-  raised.rlim_cur = raised.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &raised);
-  return before;
 }
 
 RankEvent ended(const NoticePacket& packet) {
@@ -100,7 +90,8 @@ Result<std::unique_ptr<Ranks>> Ranks::prepare(const RanksOptions& options) {
   std::unique_ptr<Ranks> ranks(new Ranks());
   ranks->leftovers_.mark = options.mark;
   ranks->leftovers_.boot = boot_id();
-  const rlimit files = raise_file_limit();
+  // Each rank takes four descriptors here; the usual soft limit of 1024 is soon reached.
+  const rlimit files = raise_file_limit().given;
   if (options.isolation != Isolation::automatic) {
     TRY(ranks->fork(options.isolation, options, files));
     return ranks;
