@@ -5,6 +5,7 @@ ty_exit_no_tool=81 ty_exit_unreachable=82 ty_exit_bad_program=83 ty_exit_refused
 ty_exit_no_folder=85 ty_exit_setup=86 ty_exit_no_srun=87 ty_exit_stopped=88
 ty_exit_not_executable=89
 ty_answer_max_s=60  # For one answer of the server, the program of some megabytes included.
+ty_tell_s=20        # For the server to take what we tell it ourselves.
 ty_tries_max=4      # A supervisor that died is followed by another on its folder.
 
 ty_told=    # Set once Slurm wants us to stop.
@@ -62,21 +63,99 @@ ty_main() {
 
 # One node: gets all that a supervisor needs, starts it and ends with it.
 ty_on_node() {
-  local node=$1
-  trap 'ty_told=1; [ -z "$ty_child" ] || kill -TERM "$ty_child" 2>/dev/null' TERM
+  trap ty_stop TERM
   trap 'ty_leave $?' EXIT
   ty_listen
   ty_make_folder || exit $ty_exit_no_folder
-  ty_node=$node
-  if [ -n "$ty_setup" ]; then
-    ty_run_setup  # No condition: in one, its own `set -e` would do nothing.
-    [ "$ty_code" = 0 ] || exit $ty_exit_setup
-  fi
+  ty_node=$1
+  [ -z "$ty_setup" ] || ty_go_apart
+  ty_begin
+}
+
+ty_stop() {
+  ty_told=1
+  [ -z "$ty_child" ] || kill -TERM "$ty_child" 2>/dev/null
+}
+
+ty_begin() {
+  local node=$ty_node
   ty_get_program || exit
   ty_get_assignment "$node" || exit
   ty_node=
   ty_supervise "$node"
   exit
+}
+
+# A setup, and what follows in its environment, is in a shell of its own: this one has to stay awake,
+# for a bash that waits for a command hears no signal before that has ended.
+ty_go_apart() {
+  : >"$ty_folder/in_setup"
+  trap ty_stop_apart TERM
+  {
+    ty_listener=
+    trap 'ty_told=1; exit $ty_exit_stopped' TERM
+    trap 'ty_leave $?' EXIT
+    ty_run_setup  # No condition: in one, its own `set -e` would do nothing.
+    trap ty_stop TERM
+    [ "$ty_code" = 0 ] || exit $ty_exit_setup
+    rm -f "$ty_folder/in_setup"
+    ty_begin
+  } &
+  ty_child=$!
+  [ -z "$ty_told" ] || ty_stop_apart  # It came just before there was one to tell.
+  ty_wait
+  ty_child=
+  [ -z "$ty_told" ] || exit $ty_exit_stopped
+  # The other has told all there is to tell, unless it was killed.
+  if [ -e "$ty_folder/in_setup" ]; then ty_in_setup=1; else ty_node=; fi
+  exit "$ty_code"
+}
+
+ty_stop_apart() {
+  ty_told=1
+  [ -n "$ty_child" ] || return 0
+  if [ ! -e "$ty_folder/in_setup" ]; then
+    kill -TERM "$ty_child" 2>/dev/null
+    return 0
+  fi
+  trap '' TERM
+  local all try last=
+  all=$(ty_tree "$ty_child")
+  kill -TERM $all 2>/dev/null
+  for ((try = 0; try < 10; ++try)); do
+    [ -n "$(ty_tree $all)" ] || return 0
+    sleep 0.05
+  done
+  # What does not heed that is killed, all at once: whoever was stopped starts nothing new.
+  all=$(ty_tree $all)
+  while [ "$all" != "$last" ]; do
+    kill -STOP $all 2>/dev/null
+    last=$all
+    all=$(ty_tree $all)
+  done
+  kill -KILL $all 2>/dev/null
+}
+
+# Of these processes and all they have started, those that live.
+ty_tree() {
+  local stat line pid all=" $* " new=1
+  local -A parent
+  for stat in /proc/[0-9]*/stat; do
+    line=
+    { IFS= read -r -d '' line <"$stat"; } 2>/dev/null
+    pid=${stat#/proc/} pid=${pid%/stat}
+    line=${line##*) }
+    case $line in '' | [ZX]*) continue ;; esac
+    line=${line#* }
+    parent[$pid]=${line%% *}
+  done
+  while [ -n "$new" ]; do
+    new=
+    for pid in "${!parent[@]}"; do
+      case $all in *" $pid "*) continue ;; *" ${parent[$pid]} "*) all+="$pid " new=1 ;; esac
+    done
+  done
+  for pid in $all; do [ -z "${parent[$pid]-}" ] || printf '%s ' "$pid"; done
 }
 
 # Whatever ends us. Why is told to the server; where that does not answer, our code says it to Slurm.
@@ -85,7 +164,8 @@ ty_on_node() {
 ty_leave() {
   local code=$1
   trap - EXIT
-  if [ -n "$ty_in_setup" ]; then
+  set +eu
+  if [ -n "$ty_in_setup" ] && [ -z "$ty_told" ]; then
     ty_setup_failed "$code"
     code=$ty_exit_setup
   fi
@@ -101,7 +181,7 @@ ty_leave() {
 # The report of a supervisor that never was; of what another try would not make better.
 ty_tell_end() {
   [ "$code" = $ty_exit_setup ] || [ "$code" = $ty_exit_not_executable ] || return 1
-  local text quote='"' ty_patience=20
+  local text quote='"' ty_patience=$ty_tell_s
   text=$(printf '%s' "$ty_reason" | LC_ALL=C tr -c '\n\40-\176' ' ')
   text=${text//\\/\\\\} text=${text//$quote/\\$quote} text=${text//$'\n'/\\n}
   printf '{"reports":[{"seq":1,"kind":"ended","end":{"cause":"prepare_failed","exitCode":1,' \
@@ -171,12 +251,13 @@ ty_setup_failed() {
   local last
   last=$(tail -n 5 "$ty_folder/setup.txt")  # Where it ended us, we print there ourselves.
   ty_send_setup
+  [ $? != $ty_exit_unreachable ] || ty_tell_s=0
   ty_say "the target's setup failed with code $1"
   [ -z "$last" ] || ty_reason+="; its last lines:"$'\n'$last
 }
 
 ty_send_setup() {
-  local path=system_logs/setup.txt ty_patience=20
+  local path=system_logs/setup.txt ty_patience=$ty_tell_s
   [ "$ty_nodes" = 1 ] || path=system_logs/setup_$ty_node.txt
   tail -c 1000000 "$ty_folder/setup.txt" >"$ty_folder/setup.tail"
   ty_fetch "/api/v1/runs/$ty_run/attempts/$ty_attempt/files?path=$path&from=0&reset=1" \

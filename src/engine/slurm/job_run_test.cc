@@ -311,9 +311,8 @@ TEST_CASE("a setup that fails where no server answers is Slurm's to tell") {
   plan.setup = "false";
   ProgramOptions options = node.options(plan);
   std::string script = node.read("script");
-  for (const std::string patience = "ty_patience=20"; script.find(patience) != std::string::npos;) {
-    script.replace(script.find(patience), patience.size(), "ty_patience=0");
-  }
+  const std::string patience = "ty_tell_s=20";
+  script.replace(script.find(patience), patience.size(), "ty_tell_s=0");
   REQUIRE(write_file(node.dir.path() / "script", script));
   const ProgramEnd end = run_program(options).value();
   CHECK(end.exit_code == code(ScriptExit::setup));
@@ -351,6 +350,55 @@ TEST_CASE("Slurm's word to stop reaches the supervisor, whose end is waited for"
   REQUIRE(waitpid(child.pid, &status, 0) == child.pid);
   CHECK(WEXITSTATUS(status) == code(ScriptExit::stopped));
   CHECK(fs::exists(node.dir.path() / "told"));
+  CHECK(node.clean());
+}
+
+TEST_CASE("a word to stop ends a setup soon, and all that it has started") {
+  for (const std::string& setup : {
+           std::string("echo $BASHPID >> pids; touch ready; sleep 60; touch went_on"),
+           std::string("set -e; trap 'touch went_on' EXIT; trap '' TERM; echo $BASHPID >> pids; "
+                       "touch ready; while :; do sleep 60 || :; done"),
+           // Deaf and in a group of its own, as are those below it.
+           std::string("timeout 60 bash -c 'trap \"\" TERM; echo $$ >> pids; sleep 61 & "
+                       "echo $! >> pids; touch ready; sleep 62; touch went_on'; touch went_on"),
+       }) {
+    CAPTURE(setup);
+    Node node;
+    node.add("timeout");
+    JobPlan plan = node.plan();
+    plan.setup = "cd " + node.dir.path().string() + "; " + setup;
+    ProgramOptions options = node.options(plan);
+    SpawnOptions spawned;
+    spawned.command = options.command;
+    spawned.environment = options.environment;
+    const Child child = spawn(spawned).value();
+    REQUIRE(eventually([&] { return fs::exists(node.dir.path() / "ready"); }));
+    MonotoneClock clock;
+    const SteadyTime from = clock.steady();
+    ::kill(child.pid, SIGTERM);
+    int status = 0;
+    REQUIRE(waitpid(child.pid, &status, 0) == child.pid);
+    CHECK(clock.steady() - from < seconds(10));  // None of these ends before a minute is over.
+    CHECK(WEXITSTATUS(status) == code(ScriptExit::stopped));
+    for (const std::string& pid : split(std::string(trim(node.read("pids"))), '\n')) {
+      CHECK(eventually([&] { return ::kill(std::stoi(pid), 0) != 0; }));
+    }
+    CHECK_FALSE(fs::exists(node.dir.path() / "went_on"));
+    CHECK(node.read("said").empty());
+    CHECK(node.read("posted").empty());
+    CHECK(node.clean());
+  }
+}
+
+TEST_CASE("a setup whose shell is killed has failed") {
+  Node node;
+  JobPlan plan = node.plan();
+  plan.setup = "echo so far; kill -9 $BASHPID";
+  const ProgramEnd end = node.run(plan);
+  CHECK_MESSAGE(end.exit_code == 0, end.errors);  // All is said.
+  const std::string posted = node.read("posted");
+  CHECK_MESSAGE(posted.find("setup failed with code 137") != std::string::npos, posted);
+  CHECK(posted.find("its last lines:\\nso far") != std::string::npos);
   CHECK(node.clean());
 }
 
