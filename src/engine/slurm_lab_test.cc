@@ -76,8 +76,14 @@ try:
         elif word == "left":
             look = ("bash", "-c", "echo /tmp/trainyard-??????????")
             said = lab.exec_on(rest[0], *look).stdout if lab.isolated else ""
-        elif word == "resume":  # Slurm may have done so itself.
-            said = lab.run("scontrol", "update", "NodeName=" + rest[0], "State=RESUME", check=False)
+        elif word == "clear":  # Nothing of the test before: it may have left jobs, and nodes drained.
+            lab.run("scancel", "--me", check=False)
+            def idle():
+                for name, state in lab.states().items():
+                    if state.startswith(("drain", "down")):
+                        lab.run("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
+                return lab.idle() == set(lab.names)
+            lab.wait_for(idle, "all nodes to be idle")
         else:
             said = getattr(lab, word)(*rest)
         say(said=said)
@@ -162,10 +168,9 @@ struct Yard {
   std::map<std::string, Engine::Going> gone;
   std::unique_ptr<Engine> engine;
 
-  explicit Yard(Lab& one) : lab(one) { make(); }
-  ~Yard() {
-    engine.reset();
-    lab.ask("run scancel --me");
+  explicit Yard(Lab& one) : lab(one) {
+    lab.ask("clear");
+    make();
   }
   void make(const std::string& partition = "", const std::string& setup = "") {
     engine.reset();
@@ -327,7 +332,6 @@ TEST_CASE("real Slurm: a job that is preempted or whose node fails was evicted")
   const Engine::Going failed = yard.wait_gone("failed");
   CHECK_MESSAGE(failed.evicted, failed.why);
   CHECK(failed.why.find("NODE_FAIL") != std::string::npos);
-  lab.ask("resume n1");
 }
 
 TEST_CASE("real Slurm: a controller that is away for a while loses nothing") {
@@ -381,8 +385,8 @@ TEST_CASE(
   Lab& lab = *found;
   Yard yard(lab);
   yard.place("known");
-  yard.place("orphan");
   CHECK(yard.said("start:known:0"));
+  yard.place("orphan");
   CHECK(yard.said("start:orphan:0"));
   yard.make();
   REQUIRE(yard.engine->recover(Yard::id("known")));
