@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 
 #include "base/guarded.h"
 #include "base/process.h"
+#include "base/signals.h"
 #include "base/version.h"
 #include "client/exec.h"
 #include "client/machine.h"
@@ -248,6 +247,7 @@ void Agent::start(Assignment assignment) {
   // Nothing of the server's machine is here, and we know a way to it.
   assignment.server_socket.clear();
   assignment.blobs.clear();
+  assignment.environments.clear();
   assignment.server_url = options_.place.server;
   held_.try_emplace(attempt);
   const Status placed = engine_->place(assignment);
@@ -320,15 +320,9 @@ MachineFacts machine_facts() {
 }
 
 Status run(const RunOptions& options) {
-  // Blocked before the first thread is made, so that all inherit it and the signals come here.
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  const Fd arrived(::signalfd(-1, &signals, SFD_CLOEXEC));
+  TRY_SET(const Fd arrived, watch_for_end());
   const Fd over(::eventfd(0, EFD_CLOEXEC));
-  if (!arrived || !over) return fail_errno(errno, "watch signals");
+  if (!over) return fail_errno(errno, "make an eventfd");
 
   Fd ready(options.ready_fd);
   const auto say = [&](const Status& status) {

@@ -23,7 +23,9 @@
 
 namespace trainyard::api {
 
+class Environments;
 class Machines;
+class Shells;
 class Targets;
 
 // What the server knows of itself; set before it opens.
@@ -59,6 +61,7 @@ class House {
     logs::LogStore& logs;
   };
   explicit House(Parts parts);
+  ~House();
 
   // The routes answer 503 until then. `stop` asks the server to end; it returns at once.
   void open(control::Control& opened_control, http::Server& opened_server, Facts known,
@@ -66,8 +69,9 @@ class House {
   static constexpr std::string_view kOpenKey = "open";  // Of requests that wait for open().
   bool is_open() const { return open_.load(std::memory_order_acquire); }
 
-  // From now on nothing is parked: what waits answers with what there is.
-  void stop_waiting() { stopping_ = true; }
+  // From now on nothing is parked: what waits answers with what there is, and commands on clusters
+  // are ended.
+  void stop_waiting();
   bool stopping() const { return stopping_; }
 
   // Wakes who reads the run's state.
@@ -86,6 +90,10 @@ class House {
   static std::string output_key(const RunId& run) { return "output/" + run.value; }
   // Of who reads what a command prints that runs on a node.
   static std::string exec_key(std::string_view id) { return "exec/" + std::string(id); }
+  // Of who waits for an environment.
+  static std::string environment_key(std::string_view hash) {
+    return "environment/" + std::string(hash);
+  }
   // Of a machine that waits for orders.
   static std::string machine_key(std::string_view key) { return "machine/" + std::string(key); }
 
@@ -106,9 +114,11 @@ class House {
 
   // Valid once open.
   control::Control* control = nullptr;
-  Targets* targets = nullptr;    // None in tests without engines.
-  Machines* machines = nullptr;  // The same.
+  Targets* targets = nullptr;            // None in tests without engines.
+  Machines* machines = nullptr;          // The same.
+  Environments* environments = nullptr;  // The same.
   http::Server* server = nullptr;
+  std::unique_ptr<Shells> shells;
   Facts facts;
   std::function<void()> request_stop;
 

@@ -128,7 +128,8 @@ Result<http::Response> get_console(const Call& call, const RunId& run, const Con
 Result<std::optional<http::Response>> get_log(const Call& call, const RunId& run,
                                               std::string_view path, bool final) {
   TRY_SET(const auto files, call.house.store.files(run));
-  const auto file = std::ranges::find(files, path, &store::Store::RunFile::path);
+  const std::string_view kept = path == kBuildLogAlias ? kBuildLog : path;
+  const auto file = std::ranges::find(files, kept, &store::Store::RunFile::path);
   if (file == files.end()) return std::nullopt;
   TRY_SET(const int64_t from, query_number(call.request, "from", 0));
   Place place{.final = final};

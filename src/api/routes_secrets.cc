@@ -1,4 +1,5 @@
 #include "api/route.h"
+#include "api/secrets.h"
 #include "seal/box.h"
 #include "store/secrets.h"
 #include "store/workspaces.h"
@@ -98,5 +99,19 @@ constexpr RouteRow kRoutes[] = {
 }  // namespace
 
 std::span<const RouteRow> secret_routes() { return kRoutes; }
+
+Result<std::string> secret_value(House& house, std::string_view workspace, std::string_view name) {
+  TRY_SET(const seal::Box* box, house.box());
+  std::string value;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(const Workspace found, store::load_workspace(db, workspace));
+    TRY_SET(const std::string sealed, store::sealed_secret(db, found.id, name));
+    TRY_SET(const seal::SecretText text, box->open(sealed, bound_to(found.id, name)));
+    value = text.view();
+    return {};
+  };
+  TRY(house.store.read(look));
+  return value;
+}
 
 }  // namespace trainyard::api

@@ -107,6 +107,7 @@ Result<std::vector<ListedFile>> list_files(House& house, const Run& run) {
     TRY_SET(const uint64_t size, house.logs.file_size(run.id, file.number));
     const bool system = file.path.starts_with("system_logs/");
     files.push_back({file.path, size, system ? "system" : "log"});
+    if (file.path == kBuildLog) files.push_back({std::string(kBuildLogAlias), size, "alias"});
   }
   files.push_back({std::string(kLifecycle), lifecycle_text(run).size(), "system"});
   add_tree(house, run.outputs, "outputs/", "output", files);

@@ -27,6 +27,10 @@ std::optional<ConsoleName> find_console_name(std::string_view path, int ranks);
 inline constexpr std::string_view kLifecycle = "system_logs/lifecycle.txt";
 std::string lifecycle_text(const Run& run);
 
+// What making the run's environment printed, and its name of old.
+inline constexpr std::string_view kBuildLog = "system_logs/environment.txt";
+inline constexpr std::string_view kBuildLogAlias = "azureml-logs/20_image_build_log.txt";
+
 struct ListedFile {
   std::string path;
   uint64_t size = 0;

@@ -44,7 +44,8 @@ Result<std::shared_ptr<const Glance>> RunWatch::glance(const RunId& id) {
   if (found) return found;
   TRY_SET(const Run run, look_(id));
   found = std::make_shared<const Glance>(glance_of(run));
-  if (waits(found->status)) return found;
+  // Of one whose environment is being made too, the reason changes without it.
+  if (waits(found->status) || found->status == RunStatus::preparing) return found;
   kept_.with([&](Kept& kept) {
     if (kept.changes != changes_before) return;
     if (kept.glances.size() >= kGlancesMax) kept.glances.clear();

@@ -25,7 +25,8 @@ struct ServeOptions {
   bool allow_server_target = false;    // This machine is a target even then.
   std::string advertise;               // The URL others see, where it is not the one we listen on.
   int ready_fd = -1;                   // Gets "ok\n", or an error as a line of JSON; then closed.
-  fs::path binary;                     // What supervisors are started from; empty: ourselves.
+  uint64_t environments_bytes_max = 50'000'000'000;  // Of realised ones; 0: no limit.
+  fs::path binary;  // What supervisors are started from; empty: ourselves.
   // Gets what is worth a word to who starts it, before it is ready; empty: nobody.
   std::function<void(const std::string&)> warn;
   // Another engine, for tests; empty: the local one.

@@ -21,6 +21,7 @@ namespace trainyard {
 //   node/RUN.ATTEMPT/       the local engine's node: an attempt's supervisor at work
 //   log/server.log          our own log, rotated
 //   cache/                  the command line's snapshot cache
+//   environments/           realised environments by their hash (env/shelf.h)
 //   secrets.key             what secrets are sealed with, 0600
 //   node/.python/HASH/      the Python package for runs on this machine
 class Home {
@@ -41,6 +42,7 @@ class Home {
   fs::path attempt(const AttemptId& attempt) const { return node() / attempt.str(); }
   fs::path log() const { return root_ / "log" / "server.log"; }
   fs::path cache() const { return root_ / "cache"; }
+  fs::path environments() const { return root_ / "environments"; }
   fs::path secrets_key() const { return root_ / "secrets.key"; }
 
  private:

@@ -15,7 +15,8 @@ constexpr seconds kLostMax{120};  // A server that is not back by then is an err
 constexpr milliseconds kBetweenTries{200};
 
 bool has_not_begun(std::string_view status) {
-  return status == "NotStarted" || status == "Queued" || status == "Provisioning";
+  return status == "NotStarted" || status == "Queued" || status == "Provisioning" ||
+         status == "Preparing";
 }
 
 // A run that starts at once passes through waiting states; only a wait that lasts is worth words.

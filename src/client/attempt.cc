@@ -27,7 +27,7 @@ Result<Orders> AttemptApi::orders(const Orders& known, seconds wait) {
   const auto flag = [](bool set) { return std::string(set ? "1" : "0"); };
   const std::string query =
       "/orders?node=" + std::to_string(node_) + "&cancel=" + flag(known.cancel) +
-      "&go=" + flag(known.go) + "&stop=" + flag(!known.stop.empty()) +
+      "&go=" + flag(known.go) + "&stop=" + flag(!known.stop.empty()) + "&done=" + flag(known.done) +
       "&execs=" + join(known.execs, ",") + "&wait=" + std::to_string(wait.count());
   std::string none;
   TRY_SET(const std::string answer,
@@ -68,6 +68,32 @@ Result<std::map<std::string, std::string>> AttemptApi::secrets() {
     TRY_SET(values[name], wire::string_member(*found, name));
   }
   return values;
+}
+
+Result<AttemptApi::EnvironmentStand> AttemptApi::environment(const EnvironmentQuery& query) {
+  const std::string rest =
+      "/environment?need=" + std::string(query.need) + "&begin=" + (query.begins ? "1" : "0") +
+      "&log=" + std::to_string(query.log_from) + "&wait=" + std::to_string(query.wait.count());
+  std::string none;
+  TRY_SET(const std::string answer,
+          send(http::Method::get, wire::attempt_url(id_, rest), none, {}, kTimeout + query.wait));
+  TRY_SET(const wire::Json json, wire::parse(answer));
+  EnvironmentStand stand;
+  TRY_SET(stand.state, wire::string_member(json, "state"));
+  TRY_SET(stand.progress, wire::string_member(json, "progress"));
+  TRY_SET(stand.log, wire::string_member(json, "log"));
+  TRY_SET(const int64_t next, wire::int_member(json, "logNext"));
+  stand.log_next = static_cast<uint64_t>(next);
+  if (const auto error = json.find("error"); error != json.end()) {
+    TRY_SET(const std::string kind, wire::string_member(*error, "kind"));
+    stand.error.kind = error_kind_from(kind);
+    TRY_SET(stand.error.message, wire::string_member(*error, "message"));
+    TRY_SET(stand.error.hint, wire::string_member(*error, "hint"));
+  }
+  if (const auto realised = json.find("realised"); realised != json.end()) {
+    TRY_SET(stand.realised, wire::decode_realised(*realised));
+  }
+  return stand;
 }
 
 Result<uint64_t> AttemptApi::send_bytes(std::string target, std::string& bytes) {

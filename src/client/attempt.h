@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "http/client.h"
+#include "model/environment.h"
 #include "model/report.h"
 
 namespace trainyard::client {
@@ -37,6 +38,22 @@ class AttemptApi {
   Result<uint64_t> records(int rank, uint64_t from, std::string& lines);
   // The values of the secrets that the run's spec names.
   Result<std::map<std::string, std::string>> secrets();
+  // How far the run's environment is; asking has it made.
+  struct EnvironmentStand {
+    std::string state;  // "building", "ready", "failed"
+    std::string progress;
+    std::string log;
+    uint64_t log_next = 0;
+    Error error;
+    Realised realised;
+  };
+  struct EnvironmentQuery {
+    std::string_view need = "made";  // Or "root", "tree".
+    bool begins = false;             // The first time that we ask.
+    uint64_t log_from = 0;
+    seconds wait{0};
+  };
+  Result<EnvironmentStand> environment(const EnvironmentQuery& query);
 
  private:
   Result<std::string> send(http::Method method, std::string target, std::string& body,

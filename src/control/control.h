@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "control/environments.h"
 #include "engine/engine.h"
 #include "model/gang.h"
 #include "model/run.h"
@@ -20,7 +21,8 @@ namespace trainyard::control {
 struct Addresses {
   std::string socket;
   std::string url;
-  std::string blobs;  // The folder, handed to supervisors on this host.
+  std::string blobs;         // The folder, handed to supervisors on this host.
+  std::string environments;  // The same of realised environments.
 };
 
 // Says whether a snapshot is here whole, and how large it is. The answer for one that is there is
@@ -45,6 +47,9 @@ struct OutputsToMerge {
   std::vector<NodeOutputs> nodes;
 };
 using MergeOutputs = std::function<Result<MergedOutputs>(const OutputsToMerge& outputs)>;
+
+// What a run waits for whose environment is being made, in words; empty: nothing.
+using EnvironmentWords = std::function<std::string(const Environment& environment)>;
 
 struct Submission {
   RunId id;  // Made by the client: the same id with the same spec is the same run.
@@ -77,6 +82,8 @@ class Control {
     Addresses addresses;
     SnapshotCheck snapshot_check;
     MergeOutputs merge_outputs;
+    EnvironmentWords environment_words;
+    PlatformOf platform_of;  // None: a hash is the same for all machines.
     // A run's version grew: wakes its readers.
     std::function<void(const RunId&)> changed;
   };
@@ -110,6 +117,10 @@ class Control {
   // The run with its reason computed now: "waits for 2 CPUs: 1 free of 2; position 3".
   virtual Result<Run> run(const RunId& id) = 0;
   virtual Result<std::vector<Run>> runs(const store::RunFilter& filter) = 0;
+
+  // An environment as a submission of it would have it: see control/environments.h.
+  virtual Result<Environment> resolve_environment(std::string_view workspace,
+                                                  const Environment& asked) = 0;
 
   // After a start: takes up again every run that is not over.
   virtual Status recover() = 0;

@@ -182,6 +182,7 @@ Assignment AllRuns::assignment(const Claim& claim, const engine::Capacity& capac
           .server_socket = parts_.addresses.socket,
           .server_url = parts_.addresses.url,
           .blobs = parts_.addresses.blobs,
+          .environments = parts_.addresses.environments,
           .user = claim.run.user,
           .workspace_id = claim.run.workspace_id,
           .experiment_id = claim.run.experiment_id,

@@ -17,6 +17,7 @@ struct Assignment {
   std::string server_socket;  // The server's Unix socket, where supervisor and server share a host.
   std::string server_url;     // http://host:port, for ranks and for supervisors elsewhere.
   std::string blobs;          // A folder on this node that may hold blobs; empty: all over the API.
+  std::string environments;   // The server's shelf of them, where it is on this node; or empty.
   std::string user;           // Who submitted.
   std::string workspace_id;
   std::string experiment_id;
@@ -39,6 +40,7 @@ struct Assignment {
     f("serverSocket", self.server_socket);
     f("serverUrl", self.server_url);
     f("blobs", self.blobs);
+    f("environments", self.environments);
     f("user", self.user);
     f("workspaceId", self.workspace_id);
     f("experimentId", self.experiment_id);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "model/assignment.h"
 #include "runtime/ranks.h"
+#include "supervisor/environment.h"
 #include "supervisor/history.h"
 #include "supervisor/journal.h"
 #include "supervisor/layout.h"
@@ -39,6 +40,7 @@ struct Context {
   int signal_fd = -1;  // SIGTERM and the like, to us.
   int64_t seq = 0;     // Of the last report.
   Facts facts;
+  EnvironmentUse environment;
   std::vector<Host> hosts;         // Every node, once the ranks may start; for ranks that meet.
   std::optional<HeldPorts> ports;  // This node's, until the ranks start.
   std::unique_ptr<OrdersWatch> orders;       // While the ranks live, or are waited for.

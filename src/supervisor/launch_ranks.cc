@@ -1,4 +1,5 @@
 #include "sdk/sdk.h"
+#include "supervisor/contain.h"
 #include "supervisor/distribution.h"
 #include "supervisor/mpi_place.h"
 #include "supervisor/steps.h"
@@ -37,7 +38,14 @@ Result<std::vector<runtime::RankCommand>> plan_ranks(Context& context) {
     place.local_rank = local;
     folders.records = layout.records(context.global_rank(local));
     Variables variables = rank_environment(assignment, place, folders, context.secrets->values);
+    TRY(enter_environment(assignment.spec.environment, context.environment, layout.bin(),
+                          variables));
     std::vector<std::string> command = rank_command(assignment.spec, variables);
+    if (context.environment.runtime) {
+      if (assignment.spec.form == CommandForm::shell) command = shell_inside(command.back());
+      const Contained rank{local, folders.records, folders.python, variables};
+      TRY_SET(command, contain(context, rank, std::move(command)));
+    }
     commands.push_back({std::move(command), std::move(variables)});
   }
   return commands;

@@ -15,6 +15,8 @@ namespace trainyard::supervisor {
 //   spool/console-R.log   rank R's console on its way to the server, and console-R.idx
 //   spool/system.txt      what we did, for people
 //   spool/records-R       what rank R's script told, on its way to the server
+//   container-R, note-R   rank R's container: what it is, and why it ended
+//   bin/                  `python`, where the user named an interpreter
 //   tmp/                  blobs on their way
 class Layout {
  public:
@@ -33,6 +35,10 @@ class Layout {
   fs::path records(int rank) const { return spool() / ("records-" + std::to_string(rank)); }
   // Shared by all attempts on this node.
   fs::path python() const { return root_.parent_path() / ".python"; }
+  fs::path environments() const { return root_.parent_path() / ".environments"; }
+  // Why a rank's container ended, where its exit code does not say it.
+  fs::path note(int rank) const { return root_ / ("note-" + std::to_string(rank)); }
+  fs::path bin() const { return root_ / "bin"; }
   fs::path tmp() const { return root_ / "tmp"; }
 
  private:

@@ -128,11 +128,15 @@ Variables rank_environment(const Assignment& assignment, const RankPlace& place,
                            const RankFolders& folders, const Variables& secrets) {
   const RunSpec& spec = assignment.spec;
   // Elsewhere the submitter's own variables mean nothing; the node's do, as its job was given them.
-  Variables variables =
-      spec.target == kLocalQueue ? spec.submit_environment : folders.node_variables;
+  // Inside a container neither do: the image has its own.
+  const bool inside = spec.environment.recipe.kind == EnvironmentKind::container;
+  Variables variables = inside                       ? Variables()
+                        : spec.target == kLocalQueue ? spec.submit_environment
+                                                     : folders.node_variables;
+  for (const auto& [name, value] : spec.environment.variables) variables[name] = value;
   for (const auto& [name, value] : spec.environment_variables) variables[name] = value;
   for (const auto& [name, value] : secrets) variables[name] = value;
-  if (!variables.contains("PATH")) {
+  if (!inside && !variables.contains("PATH")) {
     variables["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   }
   add_identity(assignment, variables);

@@ -4,10 +4,11 @@
 
 namespace trainyard::supervisor {
 
-// What is done for an attempt, in this order, one file each. The first six say why the ranks
+// What is done for an attempt, in this order, one file each. The first seven say why the ranks
 // cannot run by an error; the others always do what they can.
 Status check_secrets(Context& context);
 Status fetch_code(Context& context);
+Status realise_environment(Context& context);
 Status make_folders(Context& context);
 Status restore_files(Context& context);
 Status meet_nodes(Context& context);

@@ -27,8 +27,13 @@ struct Step {
 };
 // What makes the ranks run.
 constexpr Step kPrepare[] = {
-    {"secrets", check_secrets}, {"code", fetch_code},  {"folders", make_folders},
-    {"files", restore_files},   {"nodes", meet_nodes}, {"ranks", launch_ranks},
+    {"secrets", check_secrets},
+    {"code", fetch_code},
+    {"environment", realise_environment},
+    {"folders", make_folders},
+    {"files", restore_files},
+    {"nodes", meet_nodes},
+    {"ranks", launch_ranks},
 };
 
 runtime::Isolation wanted_isolation() {

@@ -35,9 +35,13 @@
 //   POST   /api/v1/machines/{key}/poll       ?wait=S MachineReport -> MachineOrders, 204 none new
 //   POST   /api/v1/machines/{key}/exec | /api/v1/runs/{id}/exec   {"command","node"|"all",…}
 //                                  -> [{"exec","node"}]
-//   GET    /api/v1/execs/{exec}    ?from=N&wait=S: bytes; headers x-next, x-taken, x-exit-code
+//   POST   /api/v1/workspaces/{name}/computes/{name}/exec   {"command","nodes",…}
+//                                  -> [{"exec","node","name"}]
+//   GET    /api/v1/execs/{exec}    ?from=N&wait=S: bytes; headers x-next, x-taken, x-exit-code,
+//                                  x-error (its JSON, percent-encoded)
+//   DELETE /api/v1/execs/{exec}    ends it
 //   POST   …/execs/{exec}/take     of an attempt or a machine: {"command","timeoutSeconds"}
-//   POST   …/execs/{exec}/output   ?from=N[&exit=CODE]: bytes
+//   POST   …/execs/{exec}/output   ?from=N[&exit=CODE]: bytes -> {"size","stop"}
 //   GET    /api/v1/sizes
 //   PUT|DELETE      /api/v1/sizes/{name}     fields of a VmSize
 //   POST   /api/v1/runs            {"id", "spec": RunSpec} -> 201 run, 200 same again,
@@ -57,8 +61,10 @@
 //   GET|HEAD /api/v1/blobs/{digest}
 //   POST   /api/v1/runs/{id}/attempts/{n}/reports  ?node=K {"reports": [Report…]} -> Orders;
 //                                  [] is a heartbeat
-//   GET    /api/v1/runs/{id}/attempts/{n}/orders   ?node=K&cancel=0&go=0&stop=0&wait=S: Orders once
+//   GET    /api/v1/runs/{id}/attempts/{n}/orders   ?node=K&cancel=0&go=0&stop=0&done=0&wait=S: once
 //                                  they say more than that
+//   GET    /api/v1/runs/{id}/attempts/{n}/environment  ?need=made|root|tree&begin=1&log=N&wait=S ->
+//                                  {"state","progress","log","logNext","error","realised"}
 //   POST   /api/v1/runs/{id}/attempts/{n}/console/{rank}  ?from=N: console frames -> {"size"}
 //   POST   /api/v1/runs/{id}/attempts/{n}/files    ?path=logs/x&from=N[&reset=1]: bytes -> {"size"}
 //

@@ -1,0 +1,264 @@
+#include "api/environments.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "snapshot/capture.h"
+
+namespace trainyard::api {
+namespace {
+
+constexpr int kBuildsAtATime = 2;
+constexpr size_t kLogMax = 16 << 20;  // A build that prints more is cut there.
+constexpr uint64_t kPiece = 1 << 20;
+constexpr seconds kPatience{60};         // Of a job that nobody asks for any more.
+constexpr seconds kPatienceAhead{3600};  // Of one for a run that waits for its turn.
+
+constexpr std::pair<Environments::Need, std::string_view> kNeeds[] = {
+    {Environments::Need::made, "made"},
+    {Environments::Need::root, "root"},
+    {Environments::Need::tree, "tree"},
+};
+
+Status keep_file(blob::Store& blobs, const fs::path& path, const snapshot::Entry& entry) {
+  TRY_SET(const std::unique_ptr<blob::Writer> writer, blobs.create());
+  TRY_SET(const Fd from, open_file(path, O_RDONLY));
+  for (uint64_t at = 0; at < entry.size; at += kPiece) {
+    const uint64_t size = std::min<uint64_t>(kPiece, entry.size - at);
+    TRY_SET(const std::string bytes, read_at(from.get(), at, size, path.string()));
+    TRY(writer->write(bytes));
+  }
+  return writer->keep(entry.digest);
+}
+
+std::string key_of(const Environments::Wanted& wanted) {
+  return std::string(to_string(wanted.need)) + " " + wanted.environment.hash;
+}
+
+}  // namespace
+
+// One environment on its way.
+class Environments::Job final : public env::Watcher {
+ public:
+  Job(Wanted of, const Parts& parts, const std::atomic<bool>& stopping)
+      : wanted(std::move(of)), parts_(parts), stopping_(stopping) {}
+
+  void line(std::string_view text) override {
+    {
+      std::lock_guard lock(mutex_);
+      if (log_.size() + text.size() < kLogMax) log_.append(text).append("\n");
+    }
+    tell();
+  }
+  void progress(std::string_view words) override {
+    {
+      std::lock_guard lock(mutex_);
+      progress_ = words;
+    }
+    tell();
+  }
+  bool stopped() const override {
+    if (stopping_) return true;
+    std::lock_guard lock(mutex_);
+    return parts_.clock.steady() - asked_ > (wanted.ahead ? kPatienceAhead : kPatience);
+  }
+
+  void end(Result<Realised> result) {
+    {
+      std::lock_guard lock(mutex_);
+      if (result) {
+        realised_ = *std::move(result);
+      } else {
+        error_ = result.error();
+      }
+      is_ = result ? Stand::Is::ready : Stand::Is::failed;
+    }
+    tell();
+  }
+
+  // Whoever waits asks again and again; a job that nobody asks for any more is given up.
+  enum class Asker { waits, looks };
+  Stand stand(uint64_t log_from, Asker asker = Asker::waits) {
+    std::lock_guard lock(mutex_);
+    if (asker == Asker::waits) asked_ = parts_.clock.steady();
+    const size_t from = std::min<size_t>(log_from, log_.size());
+    return {.is = is_,
+            .progress = progress_,
+            .log = log_.substr(from),
+            .log_next = log_.size(),
+            .error = error_,
+            .realised = realised_};
+  }
+  std::string log() {
+    std::lock_guard lock(mutex_);
+    return log_;
+  }
+
+  const Wanted wanted;
+  std::jthread thread;
+
+ private:
+  void tell() {
+    if (parts_.changed) parts_.changed(wanted.environment.hash);
+  }
+
+  const Parts& parts_;
+  const std::atomic<bool>& stopping_;
+  mutable std::mutex mutex_;
+  SteadyTime asked_ = parts_.clock.steady();
+  Stand::Is is_ = Stand::Is::building;
+  std::string log_;
+  std::string progress_;
+  Error error_;
+  Realised realised_;
+};
+
+Environments::Environments(Parts parts)
+    : parts_(std::move(parts)), shelf_(parts_.folder), turns_(kBuildsAtATime) {}
+
+Environments::~Environments() {
+  stopping_ = true;
+  // Each ends its programs and goes; none looks at the map.
+  std::lock_guard lock(mutex_);
+  jobs_.clear();
+}
+
+Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
+  const std::string key = key_of(wanted);
+  std::shared_ptr<Job> job;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = jobs_.find(key);
+    if (found != jobs_.end()) job = found->second;
+  }
+  if (job) {
+    Stand stand = job->stand(wanted.log_from);
+    const bool again = stand.is == Stand::Is::failed && wanted.begins;
+    // One that was made may have gone from the shelf again.
+    if (stand.is == Stand::Is::building || (!again && stand.is == Stand::Is::failed)) return stand;
+    if (!wanted.begins && wanted.log_from < stand.log_next) return stand;
+  }
+  TRY_SET(const auto held, shelf_.find(wanted.environment.hash));
+  const bool enough =
+      held && (wanted.need != Need::tree || !held->realised.tree.empty()) &&
+      (wanted.need != Need::root || held->realised.kind != EnvironmentKind::container ||
+       fs::exists(held->folder / "root"));
+  if (enough) return Stand{.is = Stand::Is::ready, .realised = held->realised};
+  std::lock_guard lock(mutex_);
+  auto& slot = jobs_[key];
+  if (slot && slot != job) return slot->stand(wanted.log_from);  // Another was quicker.
+  slot = std::make_shared<Job>(wanted, parts_, stopping_);
+  Job& begun = *slot;
+  begun.thread = std::jthread([this, &begun] {
+    turns_.acquire();
+    Result<Realised> made = stopping_ ? fail(ErrorKind::cancelled, "the server is stopping")
+                                      : carry_out(begun, begun.wanted);
+    turns_.release();
+    if (!made) {
+      parts_.log.warn("environment not made",
+                      {{"hash", begun.wanted.environment.hash}, {"error", made.error().message}});
+    }
+    begun.end(std::move(made));
+    trim();
+  });
+  return begun.stand(0);
+}
+
+Result<Realised> Environments::carry_out(Job& job, const Wanted& wanted) {
+  env::Settings settings = parts_.settings;
+  const ImageRegistry& registry = wanted.environment.registry;
+  if (!registry.secret.empty() && parts_.secret) {
+    TRY_SET(settings.registry_password, parts_.secret(wanted.workspace, registry.secret));
+  }
+  const auto make = [&](const fs::path& folder) -> Result<Realised> {
+    job.line("environment " + short_hash(wanted.environment.hash) + " (" +
+             std::string(to_string(wanted.environment.recipe.kind)) + ") is being made");
+    for (const std::string& line : wanted.environment.left_out) {
+      job.line("left out, as Trainyard provides it: " + line);
+    }
+    TRY_SET(Realised realised, parts_.build(wanted.environment, folder, settings, job));
+    realised.left_out = wanted.environment.left_out;
+    TRY(write_file(folder / "log.txt", job.log(), 0600));
+    return realised;
+  };
+  TRY_SET(const env::Shelf::Held held, shelf_.make(wanted.environment.hash, make));
+  if (wanted.need != Need::made) TRY(make_root(job, held, settings));
+  if (wanted.need == Need::tree) return make_tree(job, held);
+  return held.realised;
+}
+
+Status Environments::make_root(Job&, const env::Shelf::Held&, const env::Settings&) { return {}; }
+
+// Every file as a blob. What another environment has too is there already.
+Result<Realised> Environments::make_tree(Job& job, const env::Shelf::Held& held) {
+  if (!held.realised.tree.empty()) return held.realised;
+  job.progress("is being packed for nodes");
+  const fs::path root = held.folder / "root";
+  TRY_SET(const snapshot::Captured captured,
+          snapshot::capture(root, {.code = false, .excluded = {}, .cache = {}, .progress = {}}));
+  for (const snapshot::Entry& entry : captured.tree.entries) {
+    if (stopping_) return fail(ErrorKind::cancelled, "the server is stopping");
+    const bool file =
+        entry.kind == snapshot::EntryKind::file || entry.kind == snapshot::EntryKind::executable;
+    if (!file || parts_.blobs.has(entry.digest)) continue;
+    TRY(keep_file(parts_.blobs, root / entry.path, entry));
+  }
+  TRY(parts_.blobs.put(captured.id, captured.text));
+  TRY(parts_.blobs.sync());
+  Realised realised = held.realised;
+  realised.tree = captured.id.hex();
+  TRY(shelf_.update(held, realised));
+  job.line("packed for nodes: " + std::to_string(captured.tree.files()) + " files, " +
+           format_size(captured.tree.bytes()));
+  return realised;
+}
+
+std::string Environments::words(const Environment& environment) {
+  if (environment.hash.empty()) return {};
+  std::lock_guard lock(mutex_);
+  for (const auto& [need, name] : kNeeds) {
+    const auto found = jobs_.find(std::string(name) + " " + environment.hash);
+    if (found == jobs_.end()) continue;
+    const Stand stand = found->second->stand(UINT64_MAX, Job::Asker::looks);
+    if (stand.is != Stand::Is::building) continue;
+    return "environment " + short_hash(environment.hash) + " is being built" +
+           (stand.progress.empty() ? "" : ": " + stand.progress);
+  }
+  return {};
+}
+
+Result<std::string> Environments::platform(const Recipe& recipe) const {
+  return env::platform_of(recipe, parts_.settings);
+}
+
+void Environments::trim() {
+  if (parts_.bytes_max == 0) return;
+  const Result<env::Shelf::Trimmed> trimmed = shelf_.trim(parts_.bytes_max);
+  if (!trimmed) {
+    parts_.log.warn("environments not trimmed", {{"error", trimmed.error().message}});
+  } else if (trimmed->environments > 0) {
+    parts_.log.info("environments trimmed",
+                    {{"count", trimmed->environments}, {"bytes", format_size(trimmed->bytes)}});
+  }
+}
+
+std::string_view to_string(Environments::Need need) {
+  for (const auto& [known, name] : kNeeds) {
+    if (known == need) return name;
+  }
+  return "made";
+}
+
+Result<Environments::Need> need_from(std::string_view name) {
+  for (const auto& [need, known] : kNeeds) {
+    if (known == name) return need;
+  }
+  return fail(ErrorKind::invalid, "need: must be made, root or tree");
+}
+
+std::string short_hash(std::string_view hash) { return std::string(hash.substr(0, 6)); }
+
+}  // namespace trainyard::api

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <semaphore>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "blob/blob_store.h"
+#include "env/build.h"
+#include "env/shelf.h"
+
+namespace trainyard::api {
+
+// Environments as they are made on this machine, each once for all runs that want it. Thread-safe.
+class Environments {
+ public:
+  struct Parts {
+    Clock& clock;
+    Log& log;
+    fs::path folder;
+    blob::Store& blobs;
+    env::Settings settings;
+    uint64_t bytes_max = 0;  // Of the folder: those used longest ago go; 0: none do.
+    // The value of a secret of a workspace, for a registry.
+    std::function<Result<std::string>(std::string_view workspace, std::string_view name)> secret;
+    // Makes it: env::build, but for tests.
+    std::function<Result<Realised>(const Environment& environment, const fs::path& folder,
+                                   const env::Settings& settings, env::Watcher& watcher)>
+        build;
+    // It is further; for who waits.
+    std::function<void(const std::string& hash)> changed;
+  };
+  explicit Environments(Parts parts);
+  ~Environments();  // Ends what is being made; nothing of it stays.
+
+  // What is wanted of it.
+  enum class Need {
+    made,  // By a run on this machine.
+    root,  // The same, of an image also its files.
+    tree,  // By a node elsewhere: its files as a tree of blobs.
+  };
+  struct Wanted {
+    Environment environment;
+    std::string workspace;
+    Need need = Need::made;
+    bool begins = false;  // Who asks for the first time: that it failed before is no answer.
+    bool ahead = false;   // Nobody waits for it yet: it is made all the same.
+    uint64_t log_from = 0;
+  };
+  struct Stand {
+    enum class Is { building, ready, failed };
+    Is is = Is::building;
+    std::string progress;  // In words.
+    std::string log;       // From `log_from` on.
+    uint64_t log_next = 0;
+    Error error;        // failed
+    Realised realised;  // ready
+  };
+  // How far it is. Begins to make it where nobody did.
+  Result<Stand> stand(const Wanted& wanted);
+
+  // What a run with it waits for, in words; empty: nothing, or nobody asked for it yet.
+  std::string words(const Environment& environment);
+
+  // What its hash has to know of this machine.
+  Result<std::string> platform(const Recipe& recipe) const;
+
+ private:
+  class Job;
+
+  Result<Realised> carry_out(Job& job, const Wanted& wanted);
+  Result<Realised> make_tree(Job& job, const env::Shelf::Held& held);
+  Status make_root(Job& job, const env::Shelf::Held& held, const env::Settings& settings);
+  void trim();
+
+  const Parts parts_;
+  const env::Shelf shelf_;
+  std::atomic<bool> stopping_{false};
+  std::counting_semaphore<> turns_;  // Builds at a time.
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Job>> jobs_;  // Held by mutex_; by need and hash.
+};
+
+std::string_view to_string(Environments::Need need);
+Result<Environments::Need> need_from(std::string_view name);
+
+// An environment by the first digits of its hash: "8f31c0".
+std::string short_hash(std::string_view hash);
+
+}  // namespace trainyard::api

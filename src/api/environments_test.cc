@@ -1,0 +1,151 @@
+#include "api/environments.h"
+
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <atomic>
+
+#include "base/file.h"
+
+namespace trainyard::api {
+namespace {
+
+using Is = Environments::Stand::Is;
+
+// A shelf in a folder of its own, and builds that wait for a word.
+struct Yard {
+  Yard() {
+    environments = std::make_unique<Environments>(Environments::Parts{
+        .clock = clock,
+        .log = *log,
+        .folder = folder.path() / "environments",
+        .blobs = *blobs,
+        .settings = {},
+        .bytes_max = 0,
+        .secret = {},
+        .build = [this](const Environment& environment, const fs::path& made, const env::Settings&,
+                        env::Watcher& watcher) { return build(environment, made, watcher); },
+        .changed = {}});
+  }
+  ~Yard() { environments.reset(); }
+
+  Result<Realised> build(const Environment& environment, const fs::path& made,
+                         env::Watcher& watcher) {
+    ++builds;
+    watcher.line("begins");
+    watcher.progress("1 of 2 packages");
+    while (!go && !watcher.stopped()) poll(nullptr, 0, 1);
+    if (watcher.stopped()) return fail(ErrorKind::cancelled, "stopped");
+    if (fails) return fail(ErrorKind::invalid, "no such package: pear");
+    TRY(make_dirs(made / "root" / "bin"));
+    TRY(write_file(made / "root" / "bin" / "tool", "#!/bin/sh\n", 0755));
+    Realised realised;
+    realised.kind = environment.recipe.kind;
+    realised.lock = {"pear==2.5"};
+    return realised;
+  }
+
+  Environments::Wanted wanted(Environments::Need need = Environments::Need::made) {
+    Environments::Wanted made{.environment = {}, .workspace = "default", .need = need};
+    made.environment.recipe.kind = EnvironmentKind::venv;
+    made.environment.recipe.requirements = {"pear"};
+    made.environment.hash = recipe_hash(made.environment.recipe);
+    return made;
+  }
+  Environments::Stand look(const Environments::Wanted& of) {
+    Result<Environments::Stand> stand = environments->stand(of);
+    REQUIRE(stand);
+    return *std::move(stand);
+  }
+  Environments::Stand await(Environments::Wanted of, Is is) {
+    for (int i = 0; i < 3000; ++i) {
+      const Environments::Stand stand = look(of);
+      if (stand.is == is) return stand;
+      of.begins = false;
+      poll(nullptr, 0, 10);
+    }
+    FAIL("waited in vain");
+    return {};
+  }
+
+  TempDir folder;
+  MonotoneClock clock;
+  std::unique_ptr<Log> log = open_file_log(clock, {.path = folder.path() / "log"});
+  std::unique_ptr<blob::Store> blobs =
+      *blob::open_folder(folder.path() / "blobs", folder.path() / "tmp");
+  std::atomic<int> builds{0};
+  std::atomic<bool> go{false};
+  std::atomic<bool> fails{false};
+  std::unique_ptr<Environments> environments;
+};
+
+TEST_CASE("an environment is made once for all who ask, and found after that") {
+  Yard yard;
+  CHECK(yard.look(yard.wanted()).is == Is::building);
+  for (int i = 0; i < 20; ++i) CHECK(yard.look(yard.wanted()).is == Is::building);
+  yard.go = true;
+  const Environments::Stand made = yard.await(yard.wanted(), Is::ready);
+  CHECK(made.realised.lock == std::vector<std::string>{"pear==2.5"});
+  CHECK(made.log.find("begins\n") != std::string::npos);
+  Environments::Wanted next = yard.wanted();
+  next.begins = true;
+  const Environments::Stand found = yard.look(next);
+  CHECK(found.is == Is::ready);
+  CHECK(found.log.empty());
+  CHECK(yard.builds == 1);
+}
+
+TEST_CASE("a run that waits is told how far it is") {
+  Yard yard;
+  CHECK(yard.environments->words(yard.wanted().environment).empty());
+  yard.look(yard.wanted());
+  for (int i = 0; i < 3000 && yard.builds == 0; ++i) poll(nullptr, 0, 1);
+  const std::string hash = yard.wanted().environment.hash.substr(0, 6);
+  for (int i = 0; i < 3000; ++i) {
+    if (yard.environments->words(yard.wanted().environment).ends_with("packages")) break;
+    poll(nullptr, 0, 1);
+  }
+  CHECK(yard.environments->words(yard.wanted().environment) ==
+        "environment " + hash + " is being built: 1 of 2 packages");
+  yard.go = true;
+  yard.await(yard.wanted(), Is::ready);
+  CHECK(yard.environments->words(yard.wanted().environment).empty());
+}
+
+TEST_CASE("what failed is told to who waited, and tried again for who comes") {
+  Yard yard;
+  yard.go = true;
+  yard.fails = true;
+  CHECK(yard.await(yard.wanted(), Is::failed).error.message == "no such package: pear");
+  CHECK(yard.look(yard.wanted()).is == Is::failed);
+  CHECK(yard.builds == 1);
+  yard.fails = false;
+  Environments::Wanted next = yard.wanted();
+  next.begins = true;
+  yard.await(next, Is::ready);
+  CHECK(yard.builds == 2);
+}
+
+TEST_CASE("a node elsewhere gets it as a tree of blobs") {
+  Yard yard;
+  yard.go = true;
+  const Environments::Stand made = yard.await(yard.wanted(Environments::Need::tree), Is::ready);
+  REQUIRE(made.realised.tree.size() == 64);
+  CHECK(yard.blobs->has(*Digest::from_hex(made.realised.tree)));
+  CHECK(yard.builds == 1);
+  // And the machine itself has it too.
+  CHECK(yard.look(yard.wanted()).is == Is::ready);
+}
+
+TEST_CASE("the end of the server ends what is being made, and leaves nothing half-made") {
+  Yard yard;
+  yard.look(yard.wanted());
+  for (int i = 0; i < 3000 && yard.builds == 0; ++i) poll(nullptr, 0, 1);
+  yard.environments.reset();
+  for (const auto& entry : fs::directory_iterator(yard.folder.path() / "environments")) {
+    CHECK_FALSE(entry.is_directory());
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::api

@@ -1,0 +1,85 @@
+// An attempt's environment, as its supervisors wait for it.
+#include "api/environments.h"
+#include "api/realise.h"
+
+namespace trainyard::api {
+namespace {
+
+std::string_view state_of(Environments::Stand::Is is) {
+  switch (is) {
+    case Environments::Stand::Is::building:
+      return "building";
+    case Environments::Stand::Is::ready:
+      return "ready";
+    case Environments::Stand::Is::failed:
+      return "failed";
+  }
+  return "failed";
+}
+
+Json to_json(const Environments::Stand& stand) {
+  Json json = {{"state", state_of(stand.is)},
+               {"progress", stand.progress},
+               {"log", stand.log},
+               {"logNext", stand.log_next}};
+  if (stand.is == Environments::Stand::Is::failed) {
+    json["error"] = wire::error_to_json(stand.error)["error"];
+  }
+  if (stand.is == Environments::Stand::Is::ready) json["realised"] = wire::encode(stand.realised);
+  return json;
+}
+
+Result<http::Response> attempt_environment(const Call& call) {
+  TRY_SET(const Run run, call.house.store.run(call.identity.attempt->run));
+  return show_stand(call, run.spec.environment, run.spec.workspace);
+}
+
+using enum http::Method;
+constexpr RouteRow kRoutes[] = {
+    {get, "/api/v1/runs/{id}/attempts/{n}/environment", Needs::attempt, Attempts::allowed,
+     attempt_environment,
+     "How far the run's environment is; asking has it made. `need` is made, root or tree.",
+     "need begin log wait"},
+};
+
+}  // namespace
+
+Result<http::Response> show_stand(const Call& call, const Environment& environment,
+                                  const std::string& workspace) {
+  if (call.house.environments == nullptr || environment.hash.empty()) {
+    return fail(ErrorKind::not_found, "there is no environment to be made");
+  }
+  TRY_SET(const Environments::Need need, need_from(call.request.query_or("need", "made")));
+  TRY_SET(const int64_t begin, query_number(call.request, "begin", 0, {0, 1}));
+  TRY_SET(const int64_t log_from, query_number(call.request, "log", 0));
+  TRY_SET(const Environments::Stand stand,
+          call.house.environments->stand({.environment = environment,
+                                          .workspace = workspace,
+                                          .need = need,
+                                          .begins = begin == 1,
+                                          .log_from = static_cast<uint64_t>(log_from)}));
+  TRY_SET(const auto until, may_wait_until(call));
+  const bool news = stand.is != Environments::Stand::Is::building || !stand.log.empty();
+  if (!news && until) {
+    return http::Response::parked(House::environment_key(environment.hash), *until);
+  }
+  return answer(to_json(stand));
+}
+
+void make_ahead(House& house, const RunSpec& spec) {
+  if (house.environments == nullptr || spec.environment.hash.empty()) return;
+  const bool here =
+      spec.host.empty() && (spec.target == kLocalQueue || spec.target == kServerTarget);
+  const Result<Environments::Stand> begun =
+      house.environments->stand({.environment = spec.environment,
+                                 .workspace = spec.workspace,
+                                 .need = here ? Environments::Need::made : Environments::Need::tree,
+                                 .begins = true,
+                                 .ahead = true});
+  // Who waits for it is told.
+  if (!begun) house.log.warn("environment not begun", {{"error", begun.error().message}});
+}
+
+std::span<const RouteRow> realise_routes() { return kRoutes; }
+
+}  // namespace trainyard::api

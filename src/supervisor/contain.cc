@@ -1,0 +1,97 @@
+#include "supervisor/contain.h"
+
+#include <fcntl.h>
+
+#include "base/process.h"
+#include "container/bubblewrap.h"
+#include "container/docker_runtime.h"
+
+namespace trainyard::supervisor {
+namespace {
+
+constexpr const char* kChoice = "TRAINYARD_CONTAINER_RUNTIME";
+
+Result<std::unique_ptr<container::Runtime>> by_engine(const std::string& program,
+                                                      const Variables& variables) {
+  TRY_SET(container::EngineAddress engine, container::find_engine({}, variables));
+  return std::make_unique<container::DockerRuntime>(program, std::move(engine));
+}
+
+// What it needs of the attempt is seen inside under the same names: variables hold there too.
+Result<std::vector<container::Bind>> binds_of(Context& context, const Contained& rank) {
+  const Layout& layout = context.layout;
+  std::vector<container::Bind> binds = {{layout.work(), layout.work()}};
+  // Made before, or an engine would make a folder of it.
+  TRY_SET(const Fd records, open_file(rank.records, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  binds.push_back({rank.records, rank.records});
+  if (!rank.python.empty()) binds.push_back({rank.python, rank.python, true});
+  if (!context.hosts.empty()) binds.push_back({layout.hosts(), layout.hosts(), true});
+  return binds;
+}
+
+std::string parent_slash(std::string folder) {
+  if (folder.empty()) folder = "/";
+  return folder.ends_with('/') ? folder : folder + "/";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<container::Runtime>> open_runtime(const Variables& variables) {
+  TRY_SET(const fs::path program, self_path());
+  const auto chosen = variables.find(kChoice);
+  const std::string choice = chosen != variables.end() ? chosen->second : "";
+  if (choice == "docker" || choice == "podman") return by_engine(program, variables);
+  if (choice == "bubblewrap") return container::Bubblewrap::open(program);
+  if (!choice.empty()) {
+    return fail(ErrorKind::invalid, std::string(kChoice) + " is '" + choice + "'",
+                "It may be docker, podman or bubblewrap.");
+  }
+  auto engine = by_engine(program, variables);
+  if (engine) return engine;
+  auto without = container::Bubblewrap::open(program);
+  if (without) return without;
+  return fail(
+      ErrorKind::unavailable,
+      "no container can run here: " + engine.error().message + "; " + without.error().message,
+      engine.error().hint + " Or: " + without.error().hint);
+}
+
+Result<std::vector<std::string>> contain(Context& context, const Contained& rank,
+                                         std::vector<std::string> words) {
+  const Assignment& assignment = context.assignment;
+  const Environment& environment = assignment.spec.environment;
+  const env::Shelf::Held& held = *context.environment.held;
+  const Layout& layout = context.layout;
+  container::Plan plan;
+  plan.image = held.realised.image;
+  plan.root = held.folder / "root";
+  plan.config = held.realised.config;
+  plan.command = std::move(words);
+  TRY_SET(plan.binds, binds_of(context, rank));
+  if (plan.command.empty()) {
+    // In the image's own folder; what it puts out there is kept all the same.
+    const std::string folder = parent_slash(plan.config.folder);
+    plan.binds.push_back({layout.outputs(), folder + "outputs"});
+    plan.binds.push_back({layout.logs(), folder + "logs"});
+  } else {
+    plan.folder = layout.work();
+  }
+  for (const auto& [name, value] : rank.variables) plan.variables.push_back(name);
+  plan.arguments = environment.arguments;
+  plan.shm_size = environment.shm_size;
+  plan.memory_bytes = assignment.spec.resources.memory_bytes;
+  plan.gpus = !assignment.gpus.empty();
+  const std::string number = std::to_string(context.global_rank(rank.rank));
+  plan.name = "trainyard-" + assignment.id().str() + "-" + number;
+  plan.mark = context.ranks->leftovers().mark;
+  plan.grace_s = assignment.spec.grace_s;
+  plan.note = layout.note(context.global_rank(rank.rank));
+  return context.environment.runtime->command(plan, layout.root() / ("container-" + number));
+}
+
+std::vector<std::string> shell_inside(const std::string& text) {
+  return {"sh", "-c",
+          "if command -v bash >/dev/null 2>&1; then exec bash -c \"$0\"; fi; eval \"$0\"", text};
+}
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "container/plan.h"
+#include "supervisor/context.h"
+
+namespace trainyard::supervisor {
+
+// Which runtime carries containers on this node. TRAINYARD_CONTAINER_RUNTIME of its variables
+// (docker, podman, bubblewrap) decides; without it an engine that answers, else bubblewrap.
+// `unavailable` with what to do.
+Result<std::unique_ptr<container::Runtime>> open_runtime(const Variables& variables);
+
+// A rank's words become those of its container. `words` may be empty: the image's own.
+struct Contained {
+  int rank = 0;         // Among those of this node.
+  std::string records;  // Its file for what it tells.
+  std::string python;   // The folder of our package; empty: none.
+  const Variables& variables;
+};
+Result<std::vector<std::string>> contain(Context& context, const Contained& rank,
+                                         std::vector<std::string> words);
+
+// A shell's text inside: bash where the image has it.
+std::vector<std::string> shell_inside(const std::string& text);
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,65 @@
+#include "supervisor/environment.h"
+
+#include <unistd.h>
+
+namespace trainyard::supervisor {
+namespace {
+
+void put_first(const fs::path& folder, Variables& variables) {
+  std::string& path = variables["PATH"];
+  path = folder.string() + (path.empty() ? "" : ":" + path);
+}
+
+// An interpreter of the user's own: scripts ask for `python`, whatever its file is called.
+Status link_interpreter(const std::string& interpreter, const fs::path& folder,
+                        Variables& variables) {
+  if (access(interpreter.c_str(), X_OK) != 0) {
+    return fail_errno(errno, "the interpreter " + interpreter);
+  }
+  TRY(make_dirs(folder));
+  for (const char* name : {"python", "python3"}) {
+    const fs::path link = folder / name;
+    unlink(link.c_str());
+    if (symlink(interpreter.c_str(), link.c_str()) != 0) return fail_errno(errno, link.string());
+  }
+  put_first(folder, variables);
+  return {};
+}
+
+}  // namespace
+
+Status enter_environment(const Environment& environment, const EnvironmentUse& use,
+                         const fs::path& folder, Variables& variables) {
+  if (!use.held) {
+    if (!environment.interpreter.starts_with('/')) return {};
+    return link_interpreter(environment.interpreter, folder, variables);
+  }
+  const fs::path root = use.held->folder / "root";
+  switch (use.held->realised.kind) {
+    case EnvironmentKind::venv:
+      variables["VIRTUAL_ENV"] = root;
+      break;
+    case EnvironmentKind::conda:
+      variables["CONDA_PREFIX"] = root;
+      variables["CONDA_DEFAULT_ENV"] = root;
+      break;
+    case EnvironmentKind::system:
+    case EnvironmentKind::container:
+      return {};
+  }
+  // Of another Python: it would look for its library there.
+  variables.erase("PYTHONHOME");
+  put_first(root / "bin", variables);
+  return {};
+}
+
+std::string lock_text(const Realised& realised) {
+  std::string text;
+  for (const std::string& line : realised.left_out) {
+    text += "# left out, as Trainyard provides it: " + line + "\n";
+  }
+  for (const std::string& line : realised.lock) text += line + "\n";
+  return text;
+}
+
+}  // namespace trainyard::supervisor

@@ -1,0 +1,143 @@
+"""Runs in virtual environments: made once, found by every script, never made again."""
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from wheels import wheel
+from yard import YardTest, main, wait_until
+
+SHOW = """
+import sys, apple
+print("apple", apple.version, sys.prefix)
+"""
+
+
+class Venv(YardTest):
+    def setUp(self):
+        super().setUp()
+        self.wheels = self.scratch / "wheels"
+        wheel(self.wheels, "apple", "1.0", requires=["pear>=2"], scripts={"apple-say": "apple:main"})
+        wheel(self.wheels, "apple", "1.1", requires=["pear>=2"], scripts={"apple-say": "apple:main"})
+        wheel(self.wheels, "pear", "2.5")
+        self.write("show.py", SHOW)
+        self.requires("apple==1.0")
+
+    def requires(self, *lines):
+        self.write("requirements.txt", "\n".join((f"--no-index\n--find-links {self.wheels}", *lines)) + "\n")
+
+    def submit(self, *words, options=()):
+        return self.run_cli("submit", "--requirements", "requirements.txt", *options, "--",
+                            *(words or ("python", "show.py")))
+
+    def newest(self):
+        return self.show(self.json("run", "list", "--last", "1")[0]["id"])
+
+    def log_of(self, run):
+        """What making the environment printed; empty where it was there."""
+        done = self.run_cli("run", "cp", f"{run['id']}:azureml-logs/20_image_build_log.txt", "-")
+        return done.out if done.code == 0 else ""
+
+    def shelf(self):
+        return sorted(path.name for path in (self.home / "environments").iterdir()
+                      if (path / "environment.json").exists())
+
+    def test_made_once_and_found_by_the_next(self):
+        done = self.submit()
+        self.assertEqual((done.code, done.out.split()[:2]), (0, ["apple", "1.0"]), done)
+        first = self.newest()
+        self.assertIn(str(self.home / "environments"), done.out)
+        self.assertIn("pear", self.log_of(first))
+        hashes = self.shelf()
+        self.assertEqual(len(hashes), 1)
+        done = self.submit()
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual((self.log_of(self.newest()), self.shelf()), ("", hashes))
+        # A comment and another order make nothing new; another version does.
+        self.requires("# of the house", "pear>=2", "apple==1.0  # for the pie")
+        self.assertEqual(self.submit().code, 0)
+        self.assertEqual(len(self.shelf()), 2)  # pear was named now.
+        self.requires("apple==1.0", "pear>=2", "apple==1.0")
+        self.assertEqual(self.submit().code, 0)
+        self.assertEqual(len(self.shelf()), 2)
+        self.requires("apple==1.1")
+        self.assertEqual(self.submit().out.split()[:2], ["apple", "1.1"])
+        self.assertEqual(len(self.shelf()), 3)
+
+    def test_its_programs_come_first(self):
+        done = self.submit("apple-say")
+        self.assertEqual((done.code, done.out), (0, "apple 1.0\n"), done)
+        done = self.submit("sh", "-c", "command -v python; echo $VIRTUAL_ENV")
+        root = self.home / "environments" / self.shelf()[0] / "root"
+        self.assertEqual(done.out.split(), [str(root / "bin" / "python"), str(root)])
+
+    def test_many_runs_at_once_make_it_once(self):
+        runs = [self.ok("submit", "--requirements", "requirements.txt", "--async", "--", "python", "show.py").strip()
+                for _ in range(20)]
+        for run in runs:
+            self.assertEqual(self.run_cli("run", "wait", run).code, 0, self.show(run))
+        self.assertEqual(len(self.shelf()), 1)
+        made = sum(1 for run in runs if "is being made" in self.log_of({"id": run}))
+        self.assertLessEqual(made, 20)
+        text = (self.home / "environments" / self.shelf()[0] / "log.txt").read_text()
+        self.assertEqual(text.count("is being made"), 1)
+
+    def test_exact_versions_are_kept_with_the_run(self):
+        self.requires("apple<1.1")
+        self.assertEqual(self.submit().code, 0)
+        run = self.newest()
+        lock = self.ok("run", "cp", f"{run['id']}:system_logs/environment_lock.txt", "-")
+        self.assertEqual(lock.splitlines(), ["apple==1.0", "pear==2.5"])
+
+    def test_a_package_that_does_not_exist_is_named(self):
+        self.requires("apple==1.0", "nosuchfruit==3")
+        done = self.submit()
+        self.assertNotEqual(done.code, 0)
+        self.assertIn("nosuchfruit", done.err)
+        self.assertEqual(self.newest()["status"], "Failed")
+        self.assertEqual(self.shelf(), [])
+        # Nothing half-made is left.
+        self.assertEqual([p.name for p in (self.home / "environments").iterdir() if ".new-" in p.name], [])
+        # Once it can be had, it is had.
+        wheel(self.wheels, "nosuchfruit", "3")
+        self.assertEqual(self.submit().code, 0)
+
+    def test_a_server_killed_while_it_makes_one_leaves_nothing_half_made(self):
+        # A package whose making waits for a word.
+        source = self.scratch / "slow"
+        (source / "slow").mkdir(parents=True)
+        gate = self.scratch / "gate"
+        (source / "setup.py").write_text(
+            "import os, time\n"
+            f"open({str(self.scratch / 'begun')!r}, 'w').close()\n"
+            f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+            "from setuptools import setup\nsetup(name='slow', version='1', packages=['slow'])\n")
+        (source / "slow" / "__init__.py").write_text("")
+        self.write("requirements.txt", f"--no-build-isolation\n{source}\n")
+        run = self.ok("submit", "--requirements", "requirements.txt", "--async", "--", "true").strip()
+        wait_until(lambda: (self.scratch / "begun").exists(), "the build begins", 60)
+        reason = wait_until(lambda: self.show(run)["reason"], "it says what it waits for")
+        self.assertIn("is being built", reason)
+        self.assertEqual(self.show(run)["status"], "Preparing")
+        status = self.json("server", "status")
+        import os
+        os.kill(status["pid"], signal.SIGKILL)
+        gate.touch()
+        self.assertEqual(self.run_cli("run", "wait", run, timeout=120).code, 0, self.show(run))
+        self.assertEqual([p.name for p in (self.home / "environments").iterdir() if ".new-" in p.name], [])
+
+    def test_cancel_while_it_is_being_made(self):
+        source = self.scratch / "slow"
+        (source / "slow").mkdir(parents=True)
+        (source / "setup.py").write_text(
+            f"import time\nopen({str(self.scratch / 'begun')!r}, 'w').close()\ntime.sleep(600)\n")
+        self.write("requirements.txt", f"--no-build-isolation\n{source}\n")
+        run = self.ok("submit", "--requirements", "requirements.txt", "--async", "--", "true").strip()
+        wait_until(lambda: (self.scratch / "begun").exists(), "the build begins", 60)
+        self.ok("run", "cancel", run)
+        self.run_cli("run", "wait", run, timeout=60)
+        self.assertEqual(self.show(run)["status"], "Canceled")
+
+
+if __name__ == "__main__":
+    main()
