@@ -49,6 +49,8 @@ class AllRuns final : public Control {
   Result<int64_t> take_records(const RunId& run, std::string_view lines) override;
   Result<Run> run(const RunId& id) override;
   Result<std::vector<Run>> runs(const store::RunFilter& filter) override;
+  Result<Environment> resolve_environment(std::string_view workspace,
+                                          const Environment& asked) override;
   Status recover() override;
   SteadyTime tick() override;
   void run(std::stop_token stop) override;
@@ -60,6 +62,7 @@ class AllRuns final : public Control {
  private:
   // ---- submit.cc ----
   Status check_machine(const RunSpec& spec);
+  Status check_resolved(const RunSpec& spec);
   Error no_such_target(const RunSpec& spec);
   Result<Submitted> add_run(const Submission& submission, std::string_view spec_json,
                             std::string_view spec_hash);

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "control/all_runs.h"
+#include "model/environment_record.h"
 #include "store/run_queries.h"
 #include "store/workspaces.h"
 #include "wire/json.h"
@@ -28,8 +29,9 @@ Status check_id(const RunId& id) {
 Result<Submitted> AllRuns::submit(const Submission& submission) {
   TRY(check_id(submission.id));
   TRY(check_spec(submission.spec));
-  const std::string spec_json = wire::dump(wire::encode(submission.spec));
-  const std::string spec_hash = sha256(spec_json).hex();
+  // Of what was sent: a name may stand for something else when it is sent again.
+  const std::string sent = wire::dump(wire::encode(submission.spec));
+  const std::string spec_hash = sha256(sent).hex();
   std::optional<store::RunHead> known;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(known, store::find_run_head(db, submission.id));
@@ -38,8 +40,31 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
   TRY(parts_.store.read(look));
   if (known) return same_again(*known, spec_hash);
   if (!submission.spec.interactive) TRY(check_machine(submission.spec));
+  Submission resolved = submission;
+  TRY_SET(resolved.spec.environment,
+          resolve_environment(submission.spec.workspace, submission.spec.environment));
+  TRY(check_resolved(resolved.spec));
   TRY(parts_.store.check_space());
-  return add_run(submission, spec_json, spec_hash);
+  const bool same = resolved.spec.environment == submission.spec.environment;
+  return add_run(resolved, same ? sent : wire::dump(wire::encode(resolved.spec)), spec_hash);
+}
+
+Result<Environment> AllRuns::resolve_environment(std::string_view workspace,
+                                                 const Environment& asked) {
+  return resolve(parts_.store, workspace, asked, parts_.platform_of);
+}
+
+// What could not be seen before the environment's name was looked up.
+Status AllRuns::check_resolved(const RunSpec& spec) {
+  const Recipe& recipe = spec.environment.recipe;
+  if (spec.command.empty() && !spec.interactive && recipe.kind != EnvironmentKind::container) {
+    return fail(ErrorKind::invalid,
+                "there is no command, and environment " + label(spec.environment) +
+                    " is no image that has one",
+                "Put it after --, as in: trainyard submit -- python train.py");
+  }
+  if (!recipe.context.empty()) TRY(find_snapshot(recipe.context));
+  return {};
 }
 
 Result<Submitted> AllRuns::same_again(const store::RunHead& head, std::string_view spec_hash) {

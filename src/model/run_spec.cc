@@ -73,6 +73,11 @@ Status check_command(const RunSpec& spec) {
     if (spec.command.empty()) return {};
     return refuse("an interactive run has no command");
   }
+  // An image has a command of its own. What a name stands for, the server knows.
+  const Environment& environment = spec.environment;
+  const bool has_own = environment.recipe.kind == EnvironmentKind::container ||
+                       (!environment.name.empty() && environment.hash.empty());
+  if (spec.command.empty() && has_own) return {};
   if (spec.command.empty() || spec.command.front().empty()) {
     return refuse("there is no command",
                   "Put it after --, as in: trainyard submit -- python train.py");
@@ -208,6 +213,7 @@ Status check_spec(const RunSpec& spec) {
   }
   TRY(check_variables(spec.environment_variables));
   TRY(check_variables(spec.submit_environment));
+  TRY(check_variables(spec.environment.variables));
   return check_numbers(spec);
 }
 

@@ -1,5 +1,6 @@
 // The nouns as users and their scripts see them: the contract's names.
 #include "base/text.h"
+#include "wire/environments.h"
 #include "wire/json.h"
 #include "wire/records.h"
 
@@ -140,7 +141,7 @@ Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
       {"snapshotFiles", run.snapshot_files},
       {"snapshotBytes", run.snapshot_bytes},
       {"outputsId", run.outputs.empty() ? Json() : Json(run.outputs)},
-      {"environment", "system"},
+      {"environment", environment_to_json(run.spec.environment)},
       {"inputs", Json::array()},
       {"nodeCount", run.spec.nodes},
       {"processCountPerNode", run.spec.processes_per_node},

@@ -1,0 +1,170 @@
+#include "control/environments.h"
+
+#include "control/yard.h"
+#include "store/environments.h"
+#include "store/secrets.h"
+
+using namespace trainyard;
+using namespace trainyard::control;
+
+namespace {
+
+// A yard with the environment `mine` registered: numpy, and a variable.
+struct Registered {
+  Yard yard;
+  Registered() {
+    EnvironmentRecord record;
+    record.environment.name = "mine";
+    record.environment.recipe.kind = EnvironmentKind::venv;
+    record.environment.recipe.requirements = {"numpy"};
+    record.environment.variables = {{"A", "1"}};
+    put(record);
+  }
+  void put(const EnvironmentRecord& record) {
+    REQUIRE(yard.store->write(Durable::no, [&](db::Transaction& t) -> Status {
+      TRY(store::register_environment(t, "default", record));
+      return {};
+    }));
+  }
+  Result<Environment> resolved(const Environment& asked) const {
+    return resolve(*yard.store, "default", asked,
+                   [](const Recipe&) -> Result<std::string> { return "linux-test"; });
+  }
+};
+
+Environment named(std::string name, std::string version = {}) {
+  Environment environment;
+  environment.name = std::move(name);
+  environment.version = std::move(version);
+  return environment;
+}
+
+}  // namespace
+
+TEST_CASE("what the machine has needs no hash") {
+  const Registered home;
+  CHECK(*home.resolved({}) == Environment{});
+}
+
+TEST_CASE("a recipe gets its platform and its hash") {
+  const Registered home;
+  Environment asked;
+  asked.recipe.kind = EnvironmentKind::venv;
+  asked.recipe.requirements = {"pandas"};
+  const auto made = home.resolved(asked);
+  REQUIRE(made);
+  CHECK(made->recipe.platform == "linux-test");
+  CHECK(made->hash == recipe_hash(made->recipe));
+  asked.recipe.platform = "a lie";
+  CHECK(home.resolved(asked)->recipe.platform == "linux-test");
+}
+
+TEST_CASE("a name becomes the recipe it stands for, with its version") {
+  const Registered home;
+  const auto made = home.resolved(named("mine"));
+  REQUIRE(made);
+  CHECK(made->name == "mine");
+  CHECK(made->version == "1");
+  CHECK(made->recipe.requirements == Words{"numpy"});
+  CHECK(made->variables.at("A") == "1");
+  CHECK(!made->hash.empty());
+  CHECK(home.resolved(named("mine", "1"))->hash == made->hash);
+  CHECK(kind_of(home.resolved(named("nowhere"))) == ErrorKind::not_found);
+  CHECK(home.resolved(named("sklearn"))->recipe.kind == EnvironmentKind::venv);
+}
+
+TEST_CASE("packages asked for beside a name are put upon it") {
+  const Registered home;
+  Environment asked = named("mine");
+  asked.recipe.requirements = {"tqdm"};
+  asked.arguments = {"--ipc", "host"};
+  const auto made = home.resolved(asked);
+  REQUIRE(made);
+  CHECK(made->recipe.requirements == Words{"numpy", "tqdm"});
+  CHECK(made->arguments == Words{"--ipc", "host"});
+  CHECK(made->hash != home.resolved(named("mine"))->hash);
+}
+
+TEST_CASE("what was resolved stays, whatever its name has become since") {
+  Registered home;
+  Environment asked = named("mine");
+  asked.recipe.requirements = {"tqdm"};
+  const auto before = home.resolved(asked);
+  REQUIRE(before);
+  EnvironmentRecord other;
+  other.environment.name = "mine";
+  other.environment.recipe.kind = EnvironmentKind::venv;
+  other.environment.recipe.requirements = {"other"};
+  home.put(other);
+  CHECK(*home.resolved(*before) == *before);
+}
+
+TEST_CASE("a container has one of image and Dockerfile") {
+  const Registered home;
+  Environment asked;
+  asked.recipe.kind = EnvironmentKind::container;
+  CHECK(kind_of(home.resolved(asked)) == ErrorKind::invalid);
+  asked.recipe.image = "debian";
+  CHECK(home.resolved(asked));
+  asked.recipe.dockerfile = "FROM debian";
+  CHECK(kind_of(home.resolved(asked)) == ErrorKind::invalid);
+}
+
+TEST_CASE("a registry's password must be there as a secret") {
+  const Registered home;
+  Environment asked;
+  asked.recipe.kind = EnvironmentKind::container;
+  asked.recipe.image = "r.example/i";
+  asked.registry = {"r.example", "ada", "registry-r.example-ada"};
+  CHECK(kind_of(home.resolved(asked)) == ErrorKind::not_found);
+  REQUIRE(home.yard.store->write(Durable::no, [&](db::Transaction& t) {
+    return store::set_secret(t, 1, "registry-r.example-ada", "sealed", "ada", {});
+  }));
+  CHECK(home.resolved(asked));
+}
+
+TEST_CASE("a run keeps the environment that its name stood for, and a retry is the same run") {
+  Registered home;
+  RunSpec spec = Yard::spec();
+  spec.environment = named("mine");
+  const Run first = home.yard.submit("r1", spec);
+  CHECK(first.spec.environment.version == "1");
+  CHECK(home.yard.run("r1").spec.environment.hash == first.spec.environment.hash);
+  EnvironmentRecord other;
+  other.environment.name = "mine";
+  other.environment.recipe.kind = EnvironmentKind::venv;
+  home.put(other);
+  const auto again = home.yard.control->submit({RunId{"r1"}, spec, "ada"});
+  REQUIRE(again);
+  CHECK(!again->created);
+  CHECK(again->run.spec.environment.version == "1");
+  CHECK(home.yard.submit("r2", spec).spec.environment.version == "2");
+}
+
+TEST_CASE("only an image has a command of its own") {
+  Registered home;
+  RunSpec spec = Yard::spec();
+  spec.command.clear();
+  CHECK(kind_of(home.yard.control->submit({RunId{"r1"}, spec, "ada"})) == ErrorKind::invalid);
+  spec.environment = named("mine");
+  const auto refused = home.yard.control->submit({RunId{"r1"}, spec, "ada"});
+  REQUIRE(!refused);
+  CHECK(refused.error().message.find("mine:1") != std::string::npos);
+  spec.environment = {};
+  spec.environment.recipe.kind = EnvironmentKind::container;
+  spec.environment.recipe.image = "debian";
+  CHECK(home.yard.submit("r1", spec).spec.command.empty());
+}
+
+TEST_CASE("the folder an image is built from must be here whole") {
+  Registered home;
+  RunSpec spec = Yard::spec();
+  spec.environment.recipe.kind = EnvironmentKind::container;
+  spec.environment.recipe.dockerfile = "Dockerfile";
+  spec.environment.recipe.context = "missing";
+  const auto refused = home.yard.control->submit({RunId{"r1"}, spec, "ada"});
+  CHECK(kind_of(refused) == ErrorKind::not_found);
+  CHECK(refused.error().message.starts_with("snapshot"));
+  spec.environment.recipe.context = "there";
+  home.yard.submit("r1", spec);
+}

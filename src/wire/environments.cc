@@ -1,0 +1,37 @@
+#include "wire/environments.h"
+
+namespace trainyard::wire {
+namespace {
+
+constexpr size_t kShortHash = 12;
+
+}  // namespace
+
+Json environment_record_to_json(const EnvironmentRecord& record) {
+  Json json = encode(record.environment);
+  json["kind"] = to_string(record.environment.recipe.kind);
+  json["curated"] = record.curated();
+  if (!record.description.empty()) json["description"] = record.description;
+  if (!record.note.empty()) json["note"] = record.note;
+  if (!record.created_by.empty()) json["createdBy"] = record.created_by;
+  if (record.curated()) return json;
+  json["workspace"] = record.workspace;
+  json["archived"] = record.archived;
+  json["createdAt"] = format_time(record.created);
+  return json;
+}
+
+Json environment_to_json(const Environment& environment) {
+  const Recipe& recipe = environment.recipe;
+  if (recipe.kind == EnvironmentKind::system && environment.name.empty()) return "system";
+  Json json = {{"kind", to_string(recipe.kind)},
+               {"name", environment.name},
+               {"version", environment.version},
+               {"hash", environment.hash},
+               {"shortHash", environment.hash.substr(0, kShortHash)},
+               {"label", label(environment)}};
+  if (!recipe.image.empty()) json["image"] = recipe.image;
+  return json;
+}
+
+}  // namespace trainyard::wire
