@@ -10,6 +10,8 @@
 
 #include "cli/cli.h"
 #include "cli/exit.h"
+#include "container/bubblewrap_rank.h"
+#include "container/run_container.h"
 #include "runtime/mpi_programs.h"
 
 namespace {
@@ -31,6 +33,8 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
     if (const int code = trainyard::runtime::mpi_program(words); code >= 0) return code;
+    if (const int code = trainyard::container::container_program(words); code >= 0) return code;
+    if (const int code = trainyard::container::bubblewrap_program(words); code >= 0) return code;
     return trainyard::cli::run(words);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n       This is a bug in Trainyard.\n", error.what());

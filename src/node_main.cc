@@ -14,6 +14,8 @@
 
 #include "base/text.h"
 #include "base/version.h"
+#include "container/bubblewrap_rank.h"
+#include "container/run_container.h"
 #include "http/relay.h"
 #include "runtime/mpi_programs.h"
 #include "supervisor/supervise.h"
@@ -67,8 +69,10 @@ int run(const std::vector<std::string_view>& words) {
     return trainyard::supervisor::supervise(words[2]);
   }
   if (words.size() >= 2 && words[0] == "relay") return relay(words);
-  const int code = trainyard::runtime::mpi_program({words.begin(), words.end()});
-  if (code >= 0) return code;
+  const std::vector<std::string> plain(words.begin(), words.end());
+  if (const int code = trainyard::runtime::mpi_program(plain); code >= 0) return code;
+  if (const int code = trainyard::container::container_program(plain); code >= 0) return code;
+  if (const int code = trainyard::container::bubblewrap_program(plain); code >= 0) return code;
   std::fputs(kUsage, stderr);
   return kExitUsage;
 }

@@ -43,7 +43,8 @@ class Exchange {
   Status feed(std::string_view bytes);
   void next_answer();
   bool take_body(std::string_view piece);
-  bool answered_early() const { return parser_->header_done() && parser_->status >= 200; }
+  // Of the answer proper; one that is written still gets no more.
+  bool has_head() const { return parser_->header_done() && parser_->status >= 200; }
   std::unexpected<Error> lost(std::string_view doing, int number);
 
   Line& line_;
@@ -124,7 +125,7 @@ Status Exchange::write(std::string_view head) {
   } else {
     TRY(write_parts(head, request_.body));
   }
-  written_ = !answered_early() && !closed_for_writing_;
+  written_ = !has_head() && !closed_for_writing_;
   return {};
 }
 
@@ -133,7 +134,7 @@ Status Exchange::write_source(std::string_view head) {
   uint64_t left = request_.source_size;
   // The head goes alone: while none of the source is used up, a stale line can be opened again.
   TRY(write_parts(head, {}));
-  while (left > 0 && !answered_early() && !closed_for_writing_) {
+  while (left > 0 && !has_head() && !closed_for_writing_) {
     source_begun_ = true;
     TRY_SET(const size_t n, request_.source(piece.get(), std::min<uint64_t>(left, kPiece)));
     if (n == 0 || n > left) {
@@ -165,7 +166,7 @@ Status Exchange::write_parts(std::string_view first, std::string_view second) {
     TRY_SET(const short ready, line_.wait(POLLIN | POLLOUT, request_.timeout));
     if ((ready & POLLIN) == 0) continue;
     TRY(read_once());
-    if (answered_early()) return {};
+    if (has_head()) return {};
   }
   return {};
 }
@@ -198,6 +199,7 @@ Status Exchange::feed(std::string_view bytes) {
     const bool had_header = parser_->header_done();
     const size_t taken = parser_->put(bytes);
     bytes.remove_prefix(taken);
+    if (!had_header && has_head() && request_.begun) request_.begun(parser_->status);
     if (!sink_status_) return std::unexpected(std::move(sink_status_).error());
     if (parser_->refused() != 0) {
       return fail(ErrorKind::unavailable, line_.address().str() + " does not answer in HTTP/1.1");

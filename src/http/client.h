@@ -31,6 +31,8 @@ struct ClientRequest {
   uint64_t source_size = 0;
   // Takes the answer's body in pieces when its status is 2xx; else it is in Response::body.
   std::function<Status(std::string_view)> sink;
+  // Called when the head of the answer has come, before its body, which may have no end.
+  std::function<void(int status)> begun;
   std::chrono::milliseconds timeout{30'000};  // Without progress.
 };
 

@@ -153,6 +153,20 @@ TEST_CASE("answers of every shape are understood") {
   CHECK(get(client, "/").error().kind == ErrorKind::unavailable);
 }
 
+TEST_CASE("the head of an answer is told before a byte of its body is taken") {
+  Script script({"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nhello"});
+  Client client(script.address(), "");
+  std::string heard;
+  ClientRequest request{.target = "/"};
+  request.begun = [&](int status) { heard += std::to_string(status) + " "; };
+  request.sink = [&](std::string_view piece) -> Status {
+    heard += piece;
+    return {};
+  };
+  REQUIRE(client.send(request).has_value());
+  CHECK(heard == "200 hello");
+}
+
 TEST_CASE("a sink takes the body of a good answer, and only of that") {
   TestServer test;
   const std::string large(3'000'000, 'x');

@@ -195,6 +195,7 @@ Result<short> Line::wait(short events, milliseconds timeout) {
     const auto ms = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1 << 30));
     const int n = ::poll(fds, 2, ms);
     if (n < 0 && errno == EINTR) continue;
+    if (n == 0 && ms < left.count()) continue;  // Some wait longer than poll() can.
     if (n < 0) return fail_errno(errno, "poll");
     if (fds[1].revents != 0) {
       uint64_t count = 0;

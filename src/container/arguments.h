@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "container/plan.h"
+
+// What users write for `docker run`, whichever runtime carries the container.
+namespace trainyard::container {
+
+struct Arguments {
+  std::vector<Bind> binds;  // -v, --mount type=bind
+  struct Memory {
+    std::string target;
+    int64_t bytes = 0;  // 0: the runtime's own.
+    bool operator==(const Memory&) const = default;
+  };
+  std::vector<Memory> memory;  // --tmpfs, --mount type=tmpfs
+  struct Variable {
+    std::string name;
+    std::optional<std::string> value;  // Absent: as it is outside.
+    bool operator==(const Variable&) const = default;
+  };
+  std::vector<Variable> variables;  // -e
+  int64_t shm_bytes = 0;            // 0: not said.
+  std::string ipc;
+  std::string network;  // Empty: the host's.
+  struct Device {
+    std::string source;
+    std::string target;
+    std::string rights = "rwm";
+    bool operator==(const Device&) const = default;
+  };
+  std::vector<Device> devices;
+  struct Limit {
+    std::string name;  // "nofile", as setrlimit(2) has it, in small letters.
+    int64_t soft = 0;  // -1: none.
+    int64_t hard = 0;
+    bool operator==(const Limit&) const = default;
+  };
+  std::vector<Limit> limits;
+  std::vector<std::string> capabilities;       // --cap-add, "SYS_PTRACE" or "ALL"
+  std::vector<std::string> capabilities_less;  // --cap-drop
+  std::string gpus;                            // "all", "2", "device=0,1"; empty: not said.
+  std::optional<std::string> entrypoint;       // Empty: none, not even the image's.
+  std::string user;
+  std::string folder;  // --workdir
+
+  bool operator==(const Arguments&) const = default;
+};
+
+// Takes "-v A:B", "-vA:B", "--volume=A:B". What is not taken is `invalid`, with the list of what
+// is.
+Result<Arguments> parse_arguments(std::span<const std::string> words);
+
+// A text as a shell would take it apart: quotes and backslashes, and nothing else.
+Result<std::vector<std::string>> split_words(std::string_view text);
+
+// What is started inside. A run's own command stands in place of the image's, entry point included.
+// `invalid` where there is none at all.
+Result<std::vector<std::string>> started_words(const Plan& plan, const Arguments& arguments);
+
+// Whether a variable goes inside though nobody named it: mpirun tells its ranks who they are by
+// such, and by the attempt's mark whoever has to end it finds its processes.
+bool goes_inside(std::string_view variable);
+
+}  // namespace trainyard::container

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/result.h"
+#include "container/arguments.h"
+#include "container/engine_api.h"
+#include "container/plan.h"
+#include "wire/json.h"
+
+namespace trainyard::container {
+
+// On whose behalf a container runs.
+struct Person {
+  unsigned uid = 0;
+  unsigned gid = 0;
+  std::vector<unsigned> groups;
+};
+Person this_person();
+
+// Signals reach the first process of a container only if that one handles them, and its dead
+// children are nobody's: a tiny program in front of it takes care of both, where an engine has one.
+enum class Init { no, yes };
+
+// What an engine is asked to create. `variables` are those of the rank.
+Result<wire::Json> container_config(const Plan& plan, const EngineAddress& engine,
+                                    const Person& person,
+                                    const std::map<std::string, std::string>& variables, Init init);
+
+}  // namespace trainyard::container

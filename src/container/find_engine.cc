@@ -1,0 +1,87 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "container/engine_api.h"
+
+namespace trainyard::container {
+namespace {
+
+constexpr seconds kPingMax{5};
+
+// The versions of the API that we speak: newer engines have given up the old one.
+constexpr std::string_view kApiOld = "1.40";
+constexpr std::string_view kApiNew = "1.44";
+
+bool is_newer(std::string_view has) {
+  const std::vector<std::string> parts = split(has, '.');
+  const auto minor = parse_int(parts.back(), "version");
+  const auto newer = parse_int(kApiNew.substr(2), "version");
+  return parts.size() == 2 && minor && *minor >= *newer;
+}
+
+// A socket that belongs to a person is of an engine that runs as that person.
+bool is_persons(const std::string& socket) {
+  struct stat found{};
+  return stat(socket.c_str(), &found) == 0 && found.st_uid != 0;
+}
+
+Result<EngineAddress> ping(const std::string& socket) {
+  http::Client client({.unix_socket = socket}, "");
+  http::ClientRequest request;
+  request.target = "/_ping";
+  request.timeout = kPingMax;
+  TRY_SET(const http::Response answer, client.send(request));
+  if (answer.status != 200) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("{} answers with status {}", socket, answer.status));
+  }
+  EngineAddress address{.socket = socket};
+  address.podman = answer.headers.contains("libpod-api-version");
+  address.rootless = is_persons(socket);
+  const auto version = answer.headers.find("api-version");
+  const bool newer = version != answer.headers.end() && is_newer(version->second);
+  address.api = newer ? kApiNew : kApiOld;
+  return address;
+}
+
+}  // namespace
+
+Result<EngineAddress> find_engine(const std::string& socket,
+                                  const std::map<std::string, std::string>& variables) {
+  constexpr std::string_view kUnix = "unix://";
+  const char* const hint =
+      "Start docker (systemctl start docker) or podman (systemctl start podman.socket), and be of "
+      "the group that may use it; DOCKER_HOST=unix:///path/of/its/socket names another place.";
+  const auto variable = [&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::string() : found->second;
+  };
+  std::vector<std::string> places;
+  if (!socket.empty()) places.push_back(socket);
+  for (const char* name : {"DOCKER_HOST", "CONTAINER_HOST"}) {
+    const std::string value = variable(name);
+    if (!places.empty() || value.empty()) continue;
+    if (!value.starts_with(kUnix)) {
+      return fail(ErrorKind::invalid, fmt::format("{}={} is not a Unix socket", name, value),
+                  "Containers are started on the run's own machine: unix:///path/of/the/socket");
+    }
+    places.push_back(value.substr(kUnix.size()));
+  }
+  if (places.empty()) {
+    const std::string own = variable("XDG_RUNTIME_DIR");
+    if (!own.empty()) places = {own + "/docker.sock", own + "/podman/podman.sock"};
+    places.insert(places.end(), {"/run/docker.sock", "/run/podman/podman.sock"});
+  }
+  std::string tried;
+  for (const std::string& place : places) {
+    auto found = ping(place);
+    if (found) return found;
+    tried += (tried.empty() ? "" : "; ") + found.error().message;
+  }
+  return fail(ErrorKind::unavailable, "no container engine answers here: " + tried, hint);
+}
+
+}  // namespace trainyard::container

@@ -1,0 +1,272 @@
+#include "container/run_container.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fmt/format.h>
+#include <future>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "container/docker_config.h"
+#include "container/engine_api.h"
+#include "container/plan_file.h"
+
+namespace trainyard::container {
+namespace {
+
+constexpr int kExitNone = 125;
+constexpr int kExitRefused = 126;
+constexpr int kExitNotFound = 127;
+constexpr int kExitKilled = 128 + SIGKILL;
+
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+// A process that has just been started drops signals until it has said that it wants them.
+constexpr milliseconds kSettle{100};
+
+Result<Fd> signals() {
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  for (const int number : kForwarded) sigaddset(&wanted, number);
+  pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
+  Fd fd(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return fail_errno(errno, "make a signalfd");
+  return fd;
+}
+
+std::map<std::string, std::string> our_variables() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (const size_t equals = text.find('='); equals != std::string::npos) {
+      variables[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+  }
+  return variables;
+}
+
+// Hands our signals on to a container, in a thread of its own; and ends it when the grace is over.
+class Forwarder {
+ public:
+  Forwarder(const EngineAddress& engine, std::string id, int signal_fd, seconds grace);
+  ~Forwarder();
+
+  bool killed() const { return killed_; }
+
+ private:
+  void run();
+  bool wait(std::optional<SteadyTime> until, int fd);
+
+  MonotoneClock clock_;
+  EngineApi api_;
+  const std::string id_;
+  const int signal_fd_;
+  const seconds grace_;
+  Fd over_{eventfd(0, EFD_CLOEXEC)};
+  std::atomic<bool> killed_ = false;
+  std::jthread thread_;
+};
+
+class Carrier {
+ public:
+  Carrier(PlanFile file, int signal_fd)
+      : plan_(std::move(file.plan)), engine_(std::move(file.engine)), signal_fd_(signal_fd) {}
+  Result<int> run();
+  void note(std::string_view text) const;
+
+ private:
+  Status create();
+  Result<int> follow();
+  Status hand_on(int stream, std::string_view bytes);
+  bool stopped_already() const;
+  bool ran_out_of_memory(EngineApi& api, int code, bool killed) const;
+
+  const Plan plan_;
+  const EngineAddress engine_;
+  const int signal_fd_;
+  EngineApi api_{engine_};
+  std::string id_;
+  bool closed_[3] = {};  // Nobody reads that output any more.
+};
+
+int exit_code_of(const Error& error) {
+  const auto says = [&](std::string_view words) {
+    return error.message.find(words) != std::string::npos;
+  };
+  if (says("executable file not found") || says("no such file or directory")) return kExitNotFound;
+  if (says("permission denied")) return kExitRefused;
+  return kExitNone;
+}
+
+}  // namespace
+
+int run_container(const fs::path& file) {
+  const auto say = [](const Error& error) {
+    const std::string text =
+        "container: " + error.message + "\n" + (error.hint.empty() ? "" : "  " + error.hint + "\n");
+    static_cast<void>(write_all(STDERR_FILENO, text, "stderr").has_value());
+  };
+  auto signal_fd = signals();
+  auto plan = read_plan(file);
+  if (!signal_fd || !plan) {
+    say(signal_fd ? plan.error() : signal_fd.error());
+    return kExitNone;
+  }
+  Carrier carrier(*std::move(plan), signal_fd->get());
+  const Result<int> code = carrier.run();
+  if (code) return *code;
+  say(code.error());
+  carrier.note(fmt::format("{}: {}", kNotStarted, code.error().message));
+  return exit_code_of(code.error());
+}
+
+int container_program(const std::vector<std::string>& words) {
+  return words.size() == 2 && words[0] == kContainerProgram ? run_container(words[1]) : -1;
+}
+
+namespace {
+
+Result<int> Carrier::run() {
+  TRY(create());
+  Result<int> code = follow();
+  // Whatever became of it, it is gone when we are.
+  if (const Status removed = EngineApi(engine_).remove(id_); !removed && code) {
+    return std::unexpected(removed.error());
+  }
+  return code;
+}
+
+Status Carrier::create() {
+  const Person person = this_person();
+  const auto variables = our_variables();
+  TRY_SET(wire::Json config, container_config(plan_, engine_, person, variables, Init::yes));
+  auto id = api_.create(plan_.name, config);
+  // podman looks for its own at once.
+  if (!id && engine_.podman && id.error().message.find("init binary") != std::string::npos) {
+    config["HostConfig"].erase("Init");
+    id = api_.create(plan_.name, config);
+  }
+  if (!id) return std::unexpected(id.error());
+  id_ = *std::move(id);
+  return {};
+}
+
+Result<int> Carrier::follow() {
+  std::promise<void> attached;
+  std::future<void> is_attached = attached.get_future();
+  Status followed;
+  std::jthread pump([&] {
+    bool told = false;
+    const auto begun = [&] {
+      told = true;
+      attached.set_value();
+    };
+    EngineApi api(engine_);
+    followed = api.attach(
+        id_, begun, [this](int stream, std::string_view bytes) { return hand_on(stream, bytes); });
+    if (!told) attached.set_value();
+  });
+  is_attached.wait();
+  if (stopped_already()) {
+    TRY(api_.remove(id_));  // Which ends the pump.
+    return 128 + SIGTERM;
+  }
+  if (const Status started = api_.start(id_); !started) {
+    static_cast<void>(api_.remove(id_).has_value());
+    return std::unexpected(started.error());
+  }
+  const Forwarder forwarder(engine_, id_, signal_fd_, seconds(plan_.grace_s));
+  pump.join();
+  TRY_SET(const int code, api_.wait(id_));
+  TRY(followed);
+  if (ran_out_of_memory(api_, code, forwarder.killed())) {
+    note(plan_.memory_bytes > 0
+             ? fmt::format("{}: the container's limit is {}", kOutOfMemory,
+                           format_size(static_cast<uint64_t>(plan_.memory_bytes)))
+             : std::string(kOutOfMemory));
+  }
+  return code;
+}
+
+Status Carrier::hand_on(int stream, std::string_view bytes) {
+  if (closed_[stream]) return {};
+  const Status written = write_all(stream, bytes, stream == STDOUT_FILENO ? "stdout" : "stderr");
+  closed_[stream] = !written.has_value();
+  return {};
+}
+
+bool Carrier::stopped_already() const {
+  pollfd one{signal_fd_, POLLIN, 0};
+  return ::poll(&one, 1, 0) > 0;
+}
+
+// docker says so. podman does not always: a limit, and a SIGKILL that nobody here has sent, are the
+// kernel's doing.
+bool Carrier::ran_out_of_memory(EngineApi& api, int code, bool killed) const {
+  if (code == 0) return false;
+  const auto state = api.state(id_);
+  if (state && state->out_of_memory) return true;
+  return engine_.podman && plan_.memory_bytes > 0 && code == kExitKilled && !killed;
+}
+
+void Carrier::note(std::string_view text) const {
+  if (plan_.note.empty()) return;
+  static_cast<void>(write_file(plan_.note, std::string(text) + "\n", 0600).has_value());
+}
+
+// ---- Forwarder ----
+
+Forwarder::Forwarder(const EngineAddress& engine, std::string id, int signal_fd, seconds grace)
+    : api_(engine), id_(std::move(id)), signal_fd_(signal_fd), grace_(grace), thread_([this] {
+        run();
+      }) {}
+
+Forwarder::~Forwarder() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(over_.get(), &one, sizeof(one));
+}
+
+void Forwarder::run() {
+  std::optional<SteadyTime> kill_at;
+  const SteadyTime settled = clock_.steady() + kSettle;
+  for (;;) {
+    if (!wait(kill_at, signal_fd_)) return;
+    if (kill_at && clock_.steady() >= *kill_at) {
+      killed_ = true;
+      static_cast<void>(api_.kill(id_, SIGKILL).has_value());
+      kill_at.reset();
+      continue;
+    }
+    signalfd_siginfo signal{};
+    if (::read(signal_fd_, &signal, sizeof(signal)) != sizeof(signal)) continue;
+    if (!wait(settled, -1)) return;
+    const auto number = static_cast<int>(signal.ssi_signo);
+    if (number == SIGTERM && !kill_at) kill_at = clock_.steady() + grace_;
+    static_cast<void>(api_.kill(id_, number).has_value());
+  }
+}
+
+// For `fd` or a time; false when all is over.
+bool Forwarder::wait(std::optional<SteadyTime> until, int fd) {
+  pollfd fds[2] = {{over_.get(), POLLIN, 0}, {fd, POLLIN, 0}};
+  int ms = -1;
+  if (until) {
+    const auto left = std::chrono::ceil<milliseconds>(*until - clock_.steady()).count();
+    ms = static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30));
+  }
+  ::poll(fds, 2, ms);
+  return fds[0].revents == 0;
+}
+
+}  // namespace
+
+}  // namespace trainyard::container

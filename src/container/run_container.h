@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+
+namespace trainyard::container {
+
+inline constexpr std::string_view kContainerProgram = "container";
+
+// What a container's exit code does not say, in the file Plan::note: one line that begins so.
+inline constexpr std::string_view kOutOfMemory = "out of memory";
+inline constexpr std::string_view kNotStarted = "not started";
+
+// `trainyard container FILE`: makes the container of the plan in `file` (plan_file.h), starts it,
+// hands on its output and our signals, and removes it. Its exit code is the container's; 125 when
+// there was no container, 126 and 127 when its command cannot be started, as docker has it.
+int run_container(const fs::path& file);
+// The same from a command line's words; -1: they mean something else.
+int container_program(const std::vector<std::string>& words);
+
+}  // namespace trainyard::container
