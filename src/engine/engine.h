@@ -3,8 +3,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "model/assignment.h"
 
@@ -54,6 +56,37 @@ enum class Placement {
   gone,     // Its supervisor has ended and will not report again.
 };
 
+// Runs commands on the nodes of a target beside what runs there (`node exec`). It may outlive the
+// engine that gave it, and runs nothing then. Thread-safe.
+class NodeShell {
+ public:
+  virtual ~NodeShell() = default;
+
+  struct Named {
+    std::string name;
+    bool off = false;  // Brought up when a run needs it, and not up now.
+  };
+  // The target's nodes, as they are now. Blocks, with a limit.
+  virtual Result<std::vector<Named>> nodes() = 0;
+
+  struct Wish {
+    std::string node;
+    std::vector<std::string> command;
+    seconds timeout{60};
+    seconds wait{10};                             // For room on a node that is busy.
+    std::function<void(std::string_view)> print;  // What it prints, as it does.
+    std::function<bool()> wanted;                 // Asked again and again; no more: it is ended.
+  };
+  struct Ended {
+    int code = 0;
+    std::string words;  // Why it was ended; empty: by itself.
+  };
+  // Blocks until it has ended. An error: it did not run.
+  virtual Result<Ended> run(const Wish& wish) = 0;
+  // So many may be run at a time.
+  virtual int at_once() const = 0;
+};
+
 // Gets supervisors onto nodes. An engine knows machines; it knows nothing of data, environments or
 // ranks. Every call is idempotent in the attempt. Thread-safe.
 class Engine {
@@ -78,6 +111,9 @@ class Engine {
 
   // Its nodes; none where they are not known. Quick: what was seen last.
   virtual NodesSeen nodes() { return {}; }
+
+  // For commands on its nodes; null: it has no way to run any.
+  virtual std::shared_ptr<NodeShell> shell() { return nullptr; }
 
   // A paused target gets nothing new: nodes that come and go by need only go.
   virtual void pause(bool) {}

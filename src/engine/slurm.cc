@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "engine/slurm/book.h"
+#include "engine/slurm/exec.h"
 #include "engine/slurm/job_script.h"
 #include "engine/slurm/scaler.h"
 
@@ -37,6 +38,10 @@ class SlurmEngine : public Engine {
       scaler_ = std::make_unique<slurm::Scaler>(scaler_options());
       scaler_->pause(options_.paused);
     }
+    shell_ = slurm::make_shell({.compute = options_.compute,
+                                .server_id = options_.server_id,
+                                .clock = options_.clock,
+                                .commands = options_.commands});
     book_.serve_at(options_.server_url);
     if (options_.tunnel) heed_tunnel();
     const int submitters = options_.compute.ssh.empty() ? kSubmittersHere : kSubmittersSsh;
@@ -72,6 +77,7 @@ class SlurmEngine : public Engine {
   }
   std::string waits_for(const AttemptId& attempt) override;
   NodesSeen nodes() override;
+  std::shared_ptr<NodeShell> shell() override { return shell_; }
   void pause(bool paused) override {
     if (scaler_) scaler_->pause(paused);
   }
@@ -113,6 +119,7 @@ class SlurmEngine : public Engine {
             std::optional<SteadyTime> until, uint64_t seen);
 
   const SlurmOptions options_;
+  std::shared_ptr<NodeShell> shell_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;

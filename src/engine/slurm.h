@@ -38,8 +38,9 @@ struct SlurmOptions {
   std::shared_ptr<slurm::ScaleClaims> claims;
   std::string owner;  // Who claims nodes: this target among them.
   bool paused = false;
-  // How Slurm is spoken to: slurm::make_commands(), or a fake.
-  std::unique_ptr<slurm::Commands> commands;
+  // How Slurm is spoken to: slurm::make_commands(), or a fake. Shared with the shell of its nodes,
+  // whose commands may take longer than the engine lives.
+  std::shared_ptr<slurm::Commands> commands;
   // How nodes reach a server that listens on loopback alone; null: they need none.
   std::unique_ptr<slurm::Tunnel> tunnel;
 };

@@ -21,6 +21,12 @@ namespace {
 constexpr const char* kTimes = "SLURM_TIME_FORMAT";
 constexpr int kExitNotFound = 127;
 constexpr seconds kGoodbye{3};
+constexpr std::chrono::hours kStreamMax{48};  // Who asks for a stream ends it long before.
+// On a login node: ends the program when the connection is gone, which alone would not.
+constexpr const char* kEndWithInput =
+    "exec 3<&0; \"$@\" 3<&- </dev/null & p=$!; "
+    "{ cat <&3; kill $p; } >/dev/null 2>&1 & w=$!; "
+    "exec 3<&-; wait $p; c=$?; kill $w 2>/dev/null; exit $c";
 constexpr size_t kHash = 41;  // What ssh makes of %C, and a slash.
 
 std::string path_or_usual(const std::string& given) {
@@ -129,6 +135,30 @@ class RealCommands : public Commands {
     return std::move(end.output);
   }
 
+  Result<StreamEnd> stream(std::vector<std::string> command, const Stream& stream) override {
+    const std::string name = command.front();
+    ProgramOptions program;
+    program.timeout = kStreamMax;
+    program.stop_fd = stop_.get();
+    program.environment = environment_;
+    program.print = stream.print;
+    program.wanted = stream.wanted;
+    if (options_.ssh.empty()) {
+      TRY_SET(command.front(), found_here(name));
+      program.command = std::move(command);
+    } else {
+      command.insert(command.begin(), {"/bin/sh", "-c", kEndWithInput, "sh"});
+      TRY_SET(program.command, over_ssh(command));
+    }
+    TRY_SET(ProgramEnd end, run_program(program));
+    // srun says on its standard error why it ends with anything but 0.
+    const bool its_own = end.errors.find(name + ":") != std::string::npos;
+    if (!options_.ssh.empty() && end.exit_code == kExitOfSsh && !its_own) {
+      return std::unexpected(ssh_error(options_.ssh, end.errors));
+    }
+    return StreamEnd{end.exit_code, std::move(end.errors)};
+  }
+
   void stop() override { eventfd_write(stop_.get(), 1); }
 
  private:
@@ -142,13 +172,7 @@ class RealCommands : public Commands {
     const std::string name = command.front();
     if (name == "squeue") program.environment[kTimes] = "%s";
     if (options_.ssh.empty()) {
-      Result<std::string> found = find_program(name, path_);
-      if (!found) {
-        return fail(ErrorKind::not_found, name + " is not on this machine",
-                    "Install Slurm's programs (Debian: slurm-client) and set SLURM_CONF, or name a "
-                    "login node that has them: --ssh USER@LOGIN.");
-      }
-      command.front() = *std::move(found);
+      TRY_SET(command.front(), found_here(name));
       program.command = std::move(command);
       return run_program(program);
     }
@@ -162,6 +186,19 @@ class RealCommands : public Commands {
                   "Slurm's programs must be in the PATH of: ssh " + options_.ssh + " COMMAND");
     }
     return end;
+  }
+
+  Result<std::string> found_here(const std::string& name) const {
+    Result<std::string> found = find_program(name, path_);
+    // Slurm's programs would look for it for a minute.
+    if (found && !options_.slurm_conf.empty() && !fs::exists(options_.slurm_conf)) {
+      return fail(ErrorKind::not_found, "SLURM_CONF: there is no " + options_.slurm_conf,
+                  "Put it there, or make the compute anew with SLURM_CONF set to the right file.");
+    }
+    if (found) return found;
+    return fail(ErrorKind::not_found, name + " is not on this machine",
+                "Install Slurm's programs (Debian: slurm-client) and set SLURM_CONF, or name a "
+                "login node that has them: --ssh USER@LOGIN.");
   }
 
   Result<std::vector<std::string>> over_ssh(const std::vector<std::string>& command) const {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -31,6 +33,19 @@ class Commands {
   Status check();
   // Any other of its programs, `scontrol` say: its standard output.
   virtual Result<std::string> ask(std::vector<std::string> command) = 0;
+  // One that prints as it goes and takes its time, `srun` say; see ProgramOptions. It is ended
+  // where it runs, also when the way there breaks.
+  struct Stream {
+    std::function<void(std::string_view)> print;
+    std::function<bool()> wanted;
+  };
+  struct StreamEnd {
+    int exit_code = 0;
+    std::string errors;  // What was on its standard error.
+  };
+  virtual Result<StreamEnd> stream(std::vector<std::string>, const Stream&) {
+    return fail(ErrorKind::unavailable, "nothing can be run here");
+  }
   // Makes calls under way fail with `cancelled`, and all after them. Any thread.
   virtual void stop() = 0;
 };

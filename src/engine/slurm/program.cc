@@ -18,6 +18,9 @@ namespace {
 
 constexpr size_t kOutputMax = 256UL * 1024 * 1024;  // A million jobs.
 constexpr size_t kErrorsMax = 64UL * 1024;
+constexpr int kReadsAtOnce = 64;        // Then it is looked at the time: a program may never pause.
+constexpr milliseconds kAskEvery{100};  // Whether it is still wanted.
+constexpr seconds kGoodbye{10};         // From SIGTERM to SIGKILL.
 
 // One program under way: its three streams and its end.
 class Talk {
@@ -39,25 +42,35 @@ class Talk {
 
   Result<ProgramEnd> run() {
     MonotoneClock clock;
-    const SteadyTime until = clock.steady() + options_.timeout;
+    SteadyTime until = clock.steady() + options_.timeout;
+    bool told = false;  // To end.
+    bool stopped = false;
     for (;;) {
       feed();
-      const auto left = std::chrono::ceil<milliseconds>(until - clock.steady());
+      if (!told && options_.wanted && (stopped || !options_.wanted())) {
+        told = true;
+        ::kill(child_.pid, SIGTERM);
+        until = clock.steady() + kGoodbye;
+      }
+      auto left = std::chrono::ceil<milliseconds>(until - clock.steady());
       if (left <= milliseconds(0)) {
         end_.timed_out = true;
-        drain();
+        drain_rest();
         return std::move(end_);
       }
+      if (options_.wanted) left = std::min(left, kAskEvery);
+      const bool feeds = fed_ < options_.input.size();
       std::array<pollfd, 5> polled{{{child_.pidfd.get(), POLLIN, 0},
                                     {out_.get(), POLLIN, 0},
                                     {err_.get(), POLLIN, 0},
-                                    {in_.get(), POLLOUT, 0},
-                                    {options_.stop_fd, POLLIN, 0}}};
+                                    {feeds ? in_.get() : -1, POLLOUT, 0},
+                                    {told ? -1 : options_.stop_fd, POLLIN, 0}}};
       if (poll(polled.data(), polled.size(), static_cast<int>(left.count())) < 0 &&
           errno != EINTR) {
         return fail_errno(errno, "wait for " + options_.command.front());
       }
-      if (polled[4].revents != 0) {
+      stopped = stopped || polled[4].revents != 0;
+      if (stopped && !options_.wanted) {
         return fail(ErrorKind::cancelled, options_.command.front() + ": no longer wanted");
       }
       drain();
@@ -75,20 +88,29 @@ class Talk {
       if (sent <= 0) break;
       fed_ += static_cast<size_t>(sent);
     }
-    in_.reset();
+    if (!options_.wanted) in_.reset();
   }
 
   void drain() {
     drain(out_, end_.output, kOutputMax);
+    if (options_.print && !end_.output.empty()) options_.print(std::exchange(end_.output, {}));
     drain(err_, end_.errors, kErrorsMax);
   }
-  static void drain(Fd& fd, std::string& into, size_t most) {
+  // All that is there; not what others go on to write.
+  void drain_rest() {
+    for (size_t before = SIZE_MAX; before != taken_;) {
+      before = taken_;
+      if (taken_ < kOutputMax) drain();
+    }
+  }
+  void drain(Fd& fd, std::string& into, size_t most) {
     std::array<char, 65536> buffer;  // NOLINT: read() fills it.
-    while (fd) {
+    for (int reads = 0; fd && reads < kReadsAtOnce; ++reads) {
       const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) return fd.reset();
+      taken_ += static_cast<size_t>(got);
       into.append(buffer.data(), std::min(static_cast<size_t>(got), most - into.size()));
     }
   }
@@ -98,7 +120,7 @@ class Talk {
     while (waitpid(child_.pid, &status, 0) < 0 && errno == EINTR) {
     }
     child_.pid = 0;
-    drain();
+    drain_rest();
     end_.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return std::move(end_);
   }
@@ -109,6 +131,7 @@ class Talk {
   Fd out_;
   Fd err_;
   size_t fed_ = 0;
+  size_t taken_ = 0;  // Bytes that were read.
   ProgramEnd end_;
 };
 

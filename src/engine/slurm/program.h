@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -24,6 +26,11 @@ struct ProgramOptions {
   std::string input;
   seconds timeout{15};
   int stop_fd = -1;  // Readable: no longer wanted. -1: none.
+  // Of one that prints as it goes: what is on its standard output, which is not kept then.
+  std::function<void(std::string_view)> print;
+  // Asked ten times a second. Once it says no, the program gets SIGTERM, a moment to end, and is
+  // killed. While there is such a question its standard input stays open.
+  std::function<bool()> wanted;
 };
 
 struct ProgramEnd {

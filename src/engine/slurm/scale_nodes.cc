@@ -68,11 +68,12 @@ SortedNode sort_node(const Node& node, std::string_view server_id) {
   return {Kind::unusable, out_of_use(node)};
 }
 
-NodesSeen nodes_as_seen(const std::vector<Node>& nodes, std::string_view partition) {
+NodesSeen nodes_as_seen(const std::vector<Node>& nodes, std::string_view partition,
+                        std::string_view server_id) {
   NodesSeen seen;
   for (const Node& node : nodes) {
     if (partition.empty() ? !node.default_partition : node.partition != partition) continue;
-    const SortedNode sorted = sort_node(node, "");
+    const SortedNode sorted = sort_node(node, server_id);
     NodeState state;
     state.name = node.name;
     state.reason = sorted.why;

@@ -49,7 +49,9 @@ struct SortedNode {
 SortedNode sort_node(const Node& node, std::string_view server_id);
 
 // Nodes that nobody brings up and down, as people see them. Of that partition; empty: the default.
-NodesSeen nodes_as_seen(const std::vector<Node>& nodes, std::string_view partition);
+// `server_id`: whose marks are known.
+NodesSeen nodes_as_seen(const std::vector<Node>& nodes, std::string_view partition,
+                        std::string_view server_id = {});
 
 // The nodes of a target and what is under way with each. No thread, no clock, no Slurm.
 class ScaleNodes {

@@ -1,6 +1,7 @@
 // Commands over a real ssh, to an sshd that this test starts.
 #include <doctest/doctest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -114,4 +115,37 @@ TEST_CASE("all commands go over one ssh connection, and it ends with us") {
   CHECK(commands->cancel("ty-fox.1").error().message == "scancel: no answer in 1 s");
   CHECK(commands->queue().value().size() == 1);
   CHECK(login.logins() == 3);
+}
+
+TEST_CASE(
+    "a program that takes its time is ended on the login node when nobody wants it any more") {
+  if (!find_program("sshd", kPath) || !find_program("ssh-keygen", kPath)) {
+    MESSAGE("skipped: no sshd");
+    return;
+  }
+  if (geteuid() == 0) REQUIRE(make_dirs("/run/sshd"));
+  LoginNode login;
+  const std::string ended = (login.dir.path() / "ended").string();
+  login.add("there/squeue", "true");
+  login.add("there/srun",
+            "[ \"$1\" = long ] || { echo \"srun: error: no\" >&2; exit 255; }; "
+            "trap 'echo ended > " +
+                ended +
+                "; kill $!; exit 143' TERM; echo up; "
+                "sleep 300 & wait");
+  std::unique_ptr<Commands> commands = make_commands(login.options);
+  for (int i = 0; i < 1000 && !commands->queue(); ++i) {
+  }
+  std::string printed;
+  Commands::Stream stream{.print = [&](std::string_view text) { printed += text; },
+                          .wanted = [&] { return printed.empty(); }};
+  static_cast<void>(commands->stream({"srun", "long"}, stream));
+  CHECK(printed == "up\n");
+  for (int i = 0; i < 500 && !fs::exists(ended); ++i) poll(nullptr, 0, 10);
+  CHECK(fs::exists(ended));
+  // 255 is ssh's code, and here the program's own.
+  stream.wanted = [] { return true; };
+  const auto own = commands->stream({"srun", "short"}, stream);
+  REQUIRE(own);
+  CHECK(own->exit_code == 255);
 }
