@@ -41,6 +41,12 @@ Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
     if (head.life.cancel_asked) return {};  // Asked before: nothing new.
     queue = head.life.status == RunStatus::queued ? head.queue : std::string();
     unheard = head.life.status == RunStatus::provisioning;
+    if (head.life.status == RunStatus::preparing && head.nodes > 1) {
+      TRY_SET(const auto nodes,
+              store::attempt_nodes(transaction.db(), head.number, head.life.attempt, head.nodes));
+      // No rank has started while one of the nodes is not there.
+      unheard = std::ranges::any_of(nodes, [](const auto& n) { return !n.phase && !n.end; });
+    }
     TRY_SET(applied, apply(transaction, head, CancelAsked{std::string(by)},
                            {.at = parts_.clock.wall(), .text = "asked by " + std::string(by)}));
     return {};

@@ -220,6 +220,7 @@ TEST_CASE("a cancel before all nodes are there does not wait for those that are 
     REQUIRE(yard.tell(node, ReportKind::ready));
   }
   REQUIRE(yard.control->cancel(RunId{"wide"}, "me"));
+  CHECK(yard.engine.live().empty());  // Who cannot hear it is taken away.
   const auto give_up = [&](int node) {
     Report report{.kind = ReportKind::ended};
     report.end.cause = EndCause::canceled;

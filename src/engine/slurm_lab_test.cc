@@ -76,12 +76,13 @@ try:
         elif word == "left":
             look = ("bash", "-c", "echo /tmp/trainyard-??????????")
             said = lab.exec_on(rest[0], *look).stdout if lab.isolated else ""
-        elif word == "clear":  # Nothing of the test before: it may have left jobs, and nodes drained.
+        elif word == "clear":  # The test before may have left jobs, and nodes drained.
             lab.run("scancel", "--me", check=False)
             def idle():
                 for name, state in lab.states().items():
                     if state.startswith(("drain", "down")):
-                        lab.run("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
+                        lab.run("scontrol", "update", "NodeName=" + name, "State=RESUME",
+                                check=False)
                 return lab.idle() == set(lab.names)
             lab.wait_for(idle, "all nodes to be idle")
         else:
