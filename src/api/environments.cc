@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "container/unpack.h"
 #include "snapshot/capture.h"
 
 namespace trainyard::api {
@@ -190,7 +191,22 @@ Result<Realised> Environments::carry_out(Job& job, const Wanted& wanted) {
   return held.realised;
 }
 
-Status Environments::make_root(Job&, const env::Shelf::Held&, const env::Settings&) { return {}; }
+// An engine keeps images in its own way; who has none needs their files.
+Status Environments::make_root(Job& job, const env::Shelf::Held& held,
+                               const env::Settings& settings) {
+  std::lock_guard lock(roots_);
+  const fs::path root = held.folder / "root";
+  if (held.realised.kind != EnvironmentKind::container || fs::exists(root)) return {};
+  TRY_SET(const container::EngineAddress address,
+          container::find_engine(settings.engine_socket, settings.variables));
+  container::EngineApi engine(address);
+  container::UnpackOptions options;
+  options.line = [&](std::string_view text) { job.line(text); };
+  options.progress = [&](std::string_view words) { job.progress(words); };
+  options.stopped = [&] { return job.stopped(); };
+  TRY(container::unpack_from_engine(engine, held.realised.image, root, options));
+  return {};
+}
 
 // Every file as a blob. What another environment has too is there already.
 Result<Realised> Environments::make_tree(Job& job, const env::Shelf::Held& held) {

@@ -84,6 +84,7 @@ class Environments {
   const env::Shelf shelf_;
   std::atomic<bool> stopping_{false};
   std::counting_semaphore<> turns_;  // Builds at a time.
+  std::mutex roots_;                 // One image is unpacked at a time.
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Job>> jobs_;  // Held by mutex_; by need and hash.
 };

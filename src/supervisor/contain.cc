@@ -2,9 +2,13 @@
 
 #include <fcntl.h>
 
+#include <cstdlib>
+
 #include "base/process.h"
+#include "container/arguments.h"
 #include "container/bubblewrap.h"
 #include "container/docker_runtime.h"
+#include "container/private_view.h"
 
 namespace trainyard::supervisor {
 namespace {
@@ -56,6 +60,21 @@ Result<std::unique_ptr<container::Runtime>> open_runtime(const Variables& variab
       engine.error().hint + " Or: " + without.error().hint);
 }
 
+Variables runtime_variables(const Assignment& assignment) {
+  Variables variables = assignment.spec.environment_variables;
+  for (const char* name : {kChoice, "DOCKER_HOST", "CONTAINER_HOST", "XDG_RUNTIME_DIR"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) variables.emplace(name, value);
+  }
+  return variables;
+}
+
+void remove_containers(Context& context, const std::string& mark) {
+  if (!context.environment.runtime) return;
+  const Status removed = context.environment.runtime->remove_leftovers(mark);
+  if (!removed) context.log.line("containers may be left: " + removed.error().message);
+}
+
 Result<std::vector<std::string>> contain(Context& context, const Contained& rank,
                                          std::vector<std::string> words) {
   const Assignment& assignment = context.assignment;
@@ -87,6 +106,20 @@ Result<std::vector<std::string>> contain(Context& context, const Contained& rank
   plan.grace_s = assignment.spec.grace_s;
   plan.note = layout.note(context.global_rank(rank.rank));
   return context.environment.runtime->command(plan, layout.root() / ("container-" + number));
+}
+
+Result<std::vector<std::string>> give_view(Context& context, int rank,
+                                           std::vector<std::string> words, Variables& variables) {
+  TRY_SET(const container::Arguments arguments,
+          container::parse_arguments(context.assignment.spec.environment.arguments));
+  for (const container::Arguments::Variable& variable : arguments.variables) {
+    if (variable.value) variables[variable.name] = *variable.value;
+  }
+  if (arguments.binds.empty()) return words;
+  TRY_SET(const fs::path program, self_path());
+  const std::string number = std::to_string(context.global_rank(rank));
+  return container::private_view_command(program, arguments.binds, words, context.layout.work(),
+                                         context.layout.root() / ("container-" + number));
 }
 
 std::vector<std::string> shell_inside(const std::string& text) {

@@ -14,6 +14,12 @@ namespace trainyard::supervisor {
 // `unavailable` with what to do.
 Result<std::unique_ptr<container::Runtime>> open_runtime(const Variables& variables);
 
+// What says which: the run's own word, else this node's.
+Variables runtime_variables(const Assignment& assignment);
+
+// Those of ranks that were killed: an engine keeps containers running whoever started them.
+void remove_containers(Context& context, const std::string& mark);
+
 // A rank's words become those of its container. `words` may be empty: the image's own.
 struct Contained {
   int rank = 0;         // Among those of this node.
@@ -23,6 +29,10 @@ struct Contained {
 };
 Result<std::vector<std::string>> contain(Context& context, const Contained& rank,
                                          std::vector<std::string> words);
+
+// Without a container: the paths that the run asks for, where it wants them and for itself alone.
+Result<std::vector<std::string>> give_view(Context& context, int rank,
+                                           std::vector<std::string> words, Variables& variables);
 
 // A shell's text inside: bash where the image has it.
 std::vector<std::string> shell_inside(const std::string& text);

@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "supervisor/last_lines.h"
 #include "supervisor/steps.h"
 
@@ -15,6 +16,14 @@ std::string lines_of_failure(const Context& context) {
   return tail ? last_lines(*tail, tail->size() == spool.size()) : std::string();
 }
 
+// What a container's exit code does not say: it was out of memory.
+std::string note_of_failure(const Context& context) {
+  const RankExit* failed = first_failure(context.facts);
+  if (failed == nullptr || !context.environment.runtime) return {};
+  const std::string text = read_file(context.layout.note(failed->rank)).value_or("");
+  return std::string(trim(text));
+}
+
 }  // namespace
 
 // The last report is sent when all that the attempt printed and wrote is acknowledged: what is read
@@ -28,6 +37,7 @@ void end_attempt(Context& context) {
     context.facts.logs_error = "logs are not whole: " + drained.why;
   }
   context.facts.last_lines = lines_of_failure(context);
+  context.facts.note = note_of_failure(context);
   Report report;
   report.kind = ReportKind::ended;
   report.end = conclude(context.facts);

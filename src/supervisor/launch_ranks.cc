@@ -45,6 +45,8 @@ Result<std::vector<runtime::RankCommand>> plan_ranks(Context& context) {
       if (assignment.spec.form == CommandForm::shell) command = shell_inside(command.back());
       const Contained rank{local, folders.records, folders.python, variables};
       TRY_SET(command, contain(context, rank, std::move(command)));
+    } else if (!assignment.spec.environment.arguments.empty()) {
+      TRY_SET(command, give_view(context, local, std::move(command), variables));
     }
     commands.push_back({std::move(command), std::move(variables)});
   }

@@ -13,6 +13,7 @@ void conclude_exits(const Facts& facts, AttemptEnd& end) {
   end.signal = failed->signal;
   end.rank = failed->rank;
   end.error = describe(*failed) + (facts.node.empty() ? "" : " on node " + facts.node);
+  if (!facts.note.empty()) end.error += ": " + facts.note;
 }
 
 void add_sentence(std::string& text, const std::string& sentence) {

@@ -34,6 +34,7 @@ struct Facts {
   std::string outputs;        // Their tree.
   std::string outputs_error;  // Why they were not kept.
   std::string logs_error;     // Why the logs are not whole.
+  std::string note;           // What the first failure's container says of its end.
   // ---- of several ranks ----
   std::string node;        // Its name; empty: it is the only rank.
   std::string last_lines;  // Of the first rank to fail.

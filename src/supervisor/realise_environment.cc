@@ -76,19 +76,6 @@ class Asking {
   uint64_t sent_ = 0;
 };
 
-// What says which runtime and engine: the run's own word, else this node's.
-Variables own_variables(const Assignment& assignment) {
-  Variables variables = assignment.spec.environment_variables;
-  for (const char* name :
-       {"TRAINYARD_CONTAINER_RUNTIME", "DOCKER_HOST", "CONTAINER_HOST", "XDG_RUNTIME_DIR"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr) variables.emplace(name, value);
-    const auto submitted = assignment.spec.submit_environment.find(name);
-    if (submitted != assignment.spec.submit_environment.end()) variables.insert(*submitted);
-  }
-  return variables;
-}
-
 // Where this node keeps environments from run to run.
 fs::path own_shelf(const Layout& layout) {
   const char* keep = std::getenv("TRAINYARD_KEEP");
@@ -140,7 +127,7 @@ Status realise_environment(Context& context) {
   const std::string& hash = context.assignment.spec.environment.hash;
   if (hash.empty()) return {};
   if (context.assignment.spec.environment.recipe.kind == EnvironmentKind::container) {
-    TRY_SET(context.environment.runtime, open_runtime(own_variables(context.assignment)));
+    TRY_SET(context.environment.runtime, open_runtime(runtime_variables(context.assignment)));
   }
   const std::string& shared = context.assignment.environments;
   const Status realised =

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "seal/box.h"
 #include "supervisor/alive_lock.h"
+#include "supervisor/contain.h"
 #include "supervisor/context.h"
 #include "supervisor/mpi_place.h"
 #include "supervisor/secrets.h"
@@ -27,12 +28,8 @@ struct Step {
 };
 // What makes the ranks run.
 constexpr Step kPrepare[] = {
-    {"secrets", check_secrets},
-    {"code", fetch_code},
-    {"environment", realise_environment},
-    {"folders", make_folders},
-    {"files", restore_files},
-    {"nodes", meet_nodes},
+    {"secrets", check_secrets}, {"code", fetch_code},     {"environment", realise_environment},
+    {"folders", make_folders},  {"files", restore_files}, {"nodes", meet_nodes},
     {"ranks", launch_ranks},
 };
 
@@ -57,6 +54,7 @@ void prepare(Context& context) {
     return;
   }
   watch_ranks(context);
+  remove_containers(context, context.ranks->leftovers().mark);
 }
 
 void finish(Context& context) {
@@ -76,6 +74,12 @@ void take_over(Context& context, const History& history) {
     context.log.line(killed.error().message);
   }
   remove_mpi_leftovers(context.assignment);
+  if (context.assignment.spec.environment.recipe.kind == EnvironmentKind::container) {
+    if (auto runtime = open_runtime(runtime_variables(context.assignment))) {
+      context.environment.runtime = *std::move(runtime);
+      remove_containers(context, history.leftovers.mark);
+    }
+  }
   const SteadyTime now = context.clock.steady();
   for (const History::Told& told : history.reports) {
     // The clock of another boot says nothing about this one.
