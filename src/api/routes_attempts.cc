@@ -60,11 +60,12 @@ Result<http::Response> wait_for_orders(const Call& call) {
   TRY_SET(const int64_t cancel, query_number(call.request, "cancel", 0, {0, 1}));
   TRY_SET(const int64_t go, query_number(call.request, "go", 0, {0, 1}));
   TRY_SET(const int64_t stop, query_number(call.request, "stop", 0, {0, 1}));
+  TRY_SET(const int64_t done, query_number(call.request, "done", 0, {0, 1}));
   TRY_SET(Orders orders, call.house.control->orders(node));
   orders.execs = call.house.execs.pending(Execs::place_of(node.attempt, node.node));
   TRY_SET(const auto until, may_wait_until(call));
   const bool known = orders.cancel == (cancel == 1) && orders.go <= (go == 1) &&
-                     (orders.stop.empty() || stop == 1) &&
+                     (orders.stop.empty() || stop == 1) && orders.done <= (done == 1) &&
                      Execs::all_known(orders.execs, call.request.query_or("execs", ""));
   if (known && until) {
     return http::Response::parked(House::state_key(attempt_of(call).run), *until);
@@ -149,7 +150,7 @@ constexpr RouteRow kRoutes[] = {
      show_assignment, "All that the supervisor of a node is told.", "node at"},
     {get, "/api/v1/runs/{id}/attempts/{n}/orders", Needs::attempt, Attempts::allowed,
      wait_for_orders, "The orders, once they say more than `cancel`, `go` and `stop`.",
-     "node cancel go stop execs wait"},
+     "node cancel go stop done execs wait"},
     {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", Needs::attempt, Attempts::allowed,
      append_console, "Appends console frames: {\"size\"}.", "from", kConsoleBodyMax},
     {post, "/api/v1/runs/{id}/attempts/{n}/files", Needs::attempt, Attempts::allowed, append_file,

@@ -234,3 +234,17 @@ TEST_CASE("a cancel before all nodes are there does not wait for those that are 
   CHECK(yard.status("wide") == RunStatus::canceled);
   CHECK_FALSE(yard.tell(1, ReportKind::preparing));  // It comes too late.
 }
+
+TEST_CASE("nodes whose workers have ended hear when those of the others have, too") {
+  Cluster yard(2);
+  yard.run_all();
+  const Result<Orders> first = yard.tell(0, ReportKind::finalizing);
+  REQUIRE(first);
+  CHECK_FALSE(first->done);
+  CHECK(yard.status("wide") == RunStatus::running);
+  AttemptEnd well;
+  REQUIRE(yard.end(1, well));
+  CHECK(yard.control->orders({{RunId{"wide"}, 1}, 0})->done);
+  REQUIRE(yard.end(0, well));
+  CHECK(yard.status("wide") == RunStatus::completed);
+}

@@ -280,7 +280,7 @@ Status AllRuns::take_reports(db::Transaction& transaction, const AttemptNode& fr
     TRY(store::save_attempt(transaction, head.number, row));
     taken.answer = orders_of(gang.parts, from.node);
     const Orders after = orders_of(gang.parts, -1);
-    taken.wake = after.go != before.go || after.stop != before.stop;
+    taken.wake = after.go != before.go || after.stop != before.stop || after.done != before.done;
   }
   taken.answer.cancel = head.life.cancel_asked;
   taken.applied = std::move(taking.applied);

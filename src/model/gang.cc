@@ -21,6 +21,12 @@ bool has_failed(const NodePart& part) {
   return part.end->cause != EndCause::exited || part.end->exit_code != 0;
 }
 
+bool has_done(const NodePart& part) {
+  if (has_failed(part)) return false;
+  return part.end ? part.end->cause == EndCause::exited
+                  : part.phase && *part.phase >= ReportKind::finalizing;
+}
+
 std::string failure_text(const NodePart& part) {
   if (part.failed) {
     const RankExit& exit = *part.failed;
@@ -82,6 +88,7 @@ Orders orders_of(std::span<const NodePart> parts, int node) {
   Orders orders;
   // Once they went, a node that was quick to end keeps none from starting that hears of it late.
   orders.go = std::ranges::all_of(parts, is_ready) || any_started(parts);
+  orders.done = std::ranges::all_of(parts, has_done);
   for (const NodePart& part : parts) {
     if (orders.go) orders.hosts.push_back(part.host);
     if (part.node == node) {

@@ -44,7 +44,8 @@ std::optional<ReportKind> phase_of(std::span<const NodePart> parts);
 // User code may have run on one of them.
 bool any_started(std::span<const NodePart> parts);
 
-// What node `node` is to be told: to go, once all are ready; to stop, once another has failed.
+// What node `node` is to be told: to go, once all are ready; to stop, once another has failed; that
+// all is done, once no node has a worker left.
 Orders orders_of(std::span<const NodePart> parts, int node);
 
 // Every node has ended, or was not heard of: the others then ended before any rank could start, and

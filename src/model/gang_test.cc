@@ -159,3 +159,18 @@ TEST_CASE("nodes that were not heard of do not hold up an attempt that the other
   nodes[1].phase = ReportKind::preparing;
   CHECK_FALSE(is_over(nodes));
 }
+
+TEST_CASE("all is done when no node has a worker left, and not when one has failed") {
+  std::vector<NodePart> nodes = parts(3);
+  for (NodePart& part : nodes) part.phase = ReportKind::running;
+  nodes[0].phase = ReportKind::finalizing;  // Its parameter servers serve on.
+  nodes[1].end = exited(1, 0);
+  CHECK_FALSE(orders_of(nodes, 0).done);
+  nodes[2].phase = ReportKind::finalizing;
+  CHECK(orders_of(nodes, 0).done);
+  nodes[2].failed = RankExit{2, 1, 0};
+  CHECK_FALSE(orders_of(nodes, 0).done);
+  nodes[2].failed.reset();
+  nodes[2].end = stopped(2, EndCause::peer_failed);
+  CHECK_FALSE(orders_of(nodes, 0).done);
+}

@@ -159,6 +159,7 @@ struct Orders {
   bool go = false;                 // Every node is ready: `hosts` has them all, in their order.
   std::vector<Host> hosts;         // The first one's port is the master's.
   std::string stop;                // Another node's rank failed, in words: stop as for `cancel`.
+  bool done = false;               // The workers of all have ended well: so may parameter servers.
   std::vector<std::string> execs;  // Commands to run beside the ranks (`node exec`), by their ids.
 
   template <class Self, class F>
@@ -168,6 +169,7 @@ struct Orders {
     f("go", self.go);
     f("hosts", self.hosts);
     f("stop", self.stop);
+    f("done", self.done);
     f("execs", self.execs);
   }
   bool operator==(const Orders&) const = default;

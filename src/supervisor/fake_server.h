@@ -206,6 +206,11 @@ inline Orders FakeServer::orders_of(int node) {
       }
     }
   }
+  orders.done = std::all_of(seen_.of_node.begin(), seen_.of_node.end(), [](const auto& each) {
+    return std::any_of(each.second.begin(), each.second.end(), [](const Report& report) {
+      return report.kind == ReportKind::finalizing || report.kind == ReportKind::ended;
+    });
+  });
   orders.go = !hold && nodes > 1 && orders.hosts.size() == static_cast<size_t>(nodes);
   if (!orders.go) orders.hosts.clear();
   const std::vector<Report>& reports = seen_.of_node[node];
@@ -222,7 +227,7 @@ inline http::Response FakeServer::wait_for_orders(const http::Request& request) 
     return set && request.query_or(name, "0") == "0";
   };
   const bool news = fresh("cancel", orders.cancel) || fresh("go", orders.go) ||
-                    fresh("stop", !orders.stop.empty());
+                    fresh("stop", !orders.stop.empty()) || fresh("done", orders.done);
   if (!news && clock_.steady() < until) return http::Response::parked("orders", until);
   return http::Response::json(wire::dump(wire::encode(orders)));
 }

@@ -237,3 +237,66 @@ TEST_CASE("workers and parameter servers are told apart") {
   CHECK(task(2) == R"({"type":"worker","index":1})");
   CHECK(nodes.server.seen().console.size() == 3);
 }
+
+namespace {
+
+// A parameter server says that it is up and waits for ever; a worker does `work`.
+std::string serve_or(const std::string& work) {
+  return "case $TF_CONFIG in *'\"type\": \"ps\"'*) trap 'echo asked; exit 5' TERM; touch "
+         "../../../serving; "
+         "while :; do sleep 0.02; done;; esac; "
+         "while [ ! -e ../../../serving ]; do sleep 0.02; done; " +
+         work;
+}
+
+}  // namespace
+
+TEST_CASE("parameter servers are told to end when all workers have ended well") {
+  Nodes nodes(1, 2, serve_or("echo worked"));
+  nodes[0].assignment.spec.distribution = "tensorflow";
+  nodes[0].assignment.spec.parameter_servers = 1;
+  nodes.carry();
+  CHECK(nodes.server.console(2).ends_with("asked\n"));
+  const AttemptEnd end = nodes.server.end(0);
+  CHECK(end.cause == EndCause::exited);
+  CHECK(end.exit_code == 0);
+  CHECK(end.error.empty());
+  CHECK(end.ranks.size() == 3);
+}
+
+TEST_CASE("parameter servers serve until the workers of the last node have ended") {
+  Nodes nodes(2, 1,
+              serve_or("while [ $RANK != 0 ] && [ ! -e ../../../go ]; do sleep 0.02; done; "
+                       "echo worked"));
+  for (auto& post : nodes.posts) {
+    post->assignment.spec.distribution = "tensorflow";
+    post->assignment.spec.parameter_servers = 1;
+  }
+  nodes.server.start();
+  nodes.launch_all();
+  // The first node's worker has ended, and the second's has not.
+  REQUIRE(eventually([&] { return nodes.server.saw(ReportKind::finalizing, 0); }));
+  pollfd ended{nodes[0].child.pidfd.get(), POLLIN, 0};
+  CHECK(poll(&ended, 1, 300) == 0);
+  REQUIRE(write_file(nodes.dir.path() / "go", ""));
+  nodes.wait_all();
+  CHECK(nodes.server.console(1).ends_with("asked\n"));
+  for (const int node : {0, 1}) {
+    CHECK(nodes.server.end(node).cause == EndCause::exited);
+    CHECK(nodes.server.end(node).exit_code == 0);
+  }
+}
+
+TEST_CASE("a worker that fails fails the run, and so does a parameter server before its time") {
+  Nodes worker(1, 1, serve_or("exit 3"));
+  Nodes server(1, 1, "case $TF_CONFIG in *'\"type\": \"ps\"'*) exit 4;; esac; exec sleep 1000");
+  for (Nodes* nodes : {&worker, &server}) {
+    (*nodes)[0].assignment.spec.distribution = "tensorflow";
+    (*nodes)[0].assignment.spec.parameter_servers = 1;
+    nodes->carry();
+  }
+  CHECK(worker.server.end(0).exit_code == 3);
+  CHECK(worker.server.end(0).rank == 0);
+  CHECK(server.server.end(0).exit_code == 4);
+  CHECK(server.server.end(0).rank == 1);
+}

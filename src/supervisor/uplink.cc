@@ -83,11 +83,12 @@ void Uplink::orders_seen(const Orders& orders) {
     std::lock_guard lock(mutex_);
     News& news = state_.news;
     const bool fresh = (orders.cancel && !news.cancel) || (orders.go && !news.go) ||
-                       (!orders.stop.empty() && news.stop.empty());
+                       (!orders.stop.empty() && news.stop.empty()) || (orders.done && !news.done);
     if (!fresh) return;
     news.cancel = news.cancel || orders.cancel;
     if (orders.go && !std::exchange(news.go, true)) news.hosts = orders.hosts;
     if (news.stop.empty()) news.stop = orders.stop;
+    news.done = news.done || orders.done;
   }
   on_news_();
 }

@@ -28,7 +28,8 @@ struct News {
   // ---- of several nodes ----
   bool go = false;  // All of them are ready.
   std::vector<Host> hosts;
-  std::string stop;  // Another one's rank failed, in words.
+  std::string stop;   // Another one's rank failed, in words.
+  bool done = false;  // No node has a worker left.
 };
 
 // Everything that goes to the server, on one thread with one connection: reports in order, consoles

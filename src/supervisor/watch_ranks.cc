@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "gpu/gpus.h"
 #include "supervisor/console_pump.h"
+#include "supervisor/distribution.h"
 #include "supervisor/steps.h"
 #include "supervisor/stop_plan.h"
 
@@ -62,6 +63,9 @@ class RankWatch {
   void on(const runtime::StoppedElsewhere&);
 
   void report_failure(const RankExit& exit);
+  bool is_server(int rank) const;
+  void look_at_workers();
+  void dismiss_servers();
   void lose_disk(const Error& error);
   void kill_all();
   std::optional<SteadyTime> next_time() const;
@@ -72,7 +76,9 @@ class RankWatch {
   std::optional<StopPlan> plan_;
   bool killing_ = false;
   bool dead_ = false;
-  bool settled_ = false;  // It runs for longer than a moment.
+  bool done_ = false;       // Of this node only parameter servers are left.
+  bool dismissed_ = false;  // And they are no longer needed.
+  bool settled_ = false;    // It runs for longer than a moment.
   std::optional<SteadyTime> running_since_;
   std::optional<SteadyTime> sample_at_;
   std::optional<runtime::Usage> usage_;
@@ -118,6 +124,7 @@ void RankWatch::read_news() {
   if (!news.stop.empty() && first_failure(context_.facts) == nullptr) {
     context_.stop(EndCause::peer_failed, news.stop);
   }
+  if (news.done && done_) dismiss_servers();
   if (news.no_space && !context_.facts.stop) {
     context_.stop(EndCause::no_space, "no space left on device: the server says: " + news.why);
     kill_all();
@@ -151,7 +158,12 @@ void RankWatch::on(const runtime::StartFailed& failed) {
 }
 
 void RankWatch::on(const runtime::RankEnded& ended) {
-  const RankExit exit{context_.global_rank(ended.rank), ended.exit_code, ended.signal};
+  RankExit exit{context_.global_rank(ended.rank), ended.exit_code, ended.signal};
+  if (dismissed_ && is_server(ended.rank)) {
+    // However it took our word.
+    context_.log.line("parameter server, rank " + std::to_string(exit.rank) + ": dismissed");
+    exit = {exit.rank, 0, 0};
+  }
   const bool first = first_failure(context_.facts) == nullptr;
   context_.note(exit_record(exit));
   context_.log.line(describe(exit));
@@ -162,6 +174,33 @@ void RankWatch::on(const runtime::RankEnded& ended) {
   if (exit.exit_code != 0 && !plan_ && ended_count < context_.facts.ranks) {
     plan_.emplace(context_.clock.steady(), seconds(context_.assignment.spec.grace_s));
   }
+  look_at_workers();
+}
+
+bool RankWatch::is_server(int rank) const {
+  return task_of(context_.assignment.spec, context_.assignment.node, rank).server;
+}
+
+// Parameter servers serve for ever; a run is done when its workers are. Of several nodes the server
+// knows when the last of them is.
+void RankWatch::look_at_workers() {
+  const RunSpec& spec = context_.assignment.spec;
+  const std::vector<RankExit>& exits = context_.facts.exits;
+  if (spec.parameter_servers == 0 || plan_ || context_.facts.stop || done_) return;
+  if (exits.size() == static_cast<size_t>(context_.facts.ranks)) return;
+  const auto workers = std::ranges::count_if(
+      exits, [&](const RankExit& exit) { return !is_server(exit.rank - context_.global_rank(0)); });
+  if (workers < spec.processes_per_node) return;
+  done_ = true;
+  if (spec.nodes == 1) return dismiss_servers();
+  context_.report(ReportKind::finalizing, "its workers have ended");
+  if (context_.uplink.news().done) dismiss_servers();
+}
+
+void RankWatch::dismiss_servers() {
+  if (plan_ || std::exchange(dismissed_, true)) return;
+  context_.log.line("all workers have ended: parameter servers are told to end");
+  plan_.emplace(context_.clock.steady(), seconds(context_.assignment.spec.grace_s));
 }
 
 // So that the other nodes need not wait for this one to end.
