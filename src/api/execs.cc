@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kExecsMax = 1000;
 constexpr size_t kOutputMax = 4 << 20;  // Of one; more is cut off.
-constexpr seconds kForgotten{600};      // After the last word about it.
+constexpr seconds kForgotten{600};      // After its end, or when it should have ended.
 constexpr size_t kIdLength = 16;
 
 std::unexpected<Error> no_such() {
@@ -25,6 +25,10 @@ std::string Execs::place_of(const AttemptId& attempt, int node) {
 
 std::string Execs::place_of(std::string_view machine) { return "@" + std::string(machine); }
 
+std::string Execs::place_of_compute(std::string_view workspace, std::string_view compute) {
+  return "#" + std::string(workspace) + "/" + std::string(compute);
+}
+
 bool Execs::all_known(const std::vector<std::string>& ids, std::string_view known) {
   const std::vector<std::string> names = split(known, ',');
   return std::ranges::all_of(
@@ -32,11 +36,15 @@ bool Execs::all_known(const std::vector<std::string>& ids, std::string_view know
 }
 
 Result<std::string> Execs::add(Wanted wanted, SteadyTime now) {
-  const std::string id = new_secret("").substr(0, kIdLength);
+  std::string id = new_secret("").substr(0, kIdLength);
   const bool added = all_.with([&](All& all) {
-    std::erase_if(all, [&](const auto& one) { return now - one.second.touched > kForgotten; });
+    std::erase_if(all, [&](const auto& one) {
+      const Exec& exec = one.second;
+      const seconds quiet(exec.over ? 0 : exec.wanted.timeout_s);
+      return now - exec.touched > kForgotten + quiet;
+    });
     if (all.size() >= kExecsMax) return false;
-    all[id] = {.wanted = std::move(wanted), .touched = now, .output = {}};
+    all[id] = {.wanted = std::move(wanted), .touched = now, .error = {}, .output = {}};
     return true;
   });
   if (added) return id;
@@ -47,7 +55,7 @@ std::vector<std::string> Execs::pending(std::string_view place) {
   return all_.with([&](const All& all) {
     std::vector<std::string> ids;
     for (const auto& [id, exec] : all) {
-      if (!exec.taken && exec.wanted.place == place) ids.push_back(id);
+      if (!exec.taken && !exec.stopped && exec.wanted.place == place) ids.push_back(id);
     }
     return ids;
   });
@@ -75,13 +83,31 @@ Result<uint64_t> Execs::append(std::string_view id, std::string_view place, uint
   });
 }
 
-Status Execs::end(std::string_view id, std::string_view place, int code, SteadyTime now) {
+Status Execs::end(std::string_view id, std::string_view place, int code, SteadyTime now,
+                  std::optional<Error> error) {
   return all_.with([&](All& all) -> Status {
     TRY_SET(Exec * exec, find(all, id, place));
     exec->touched = now;
     exec->over = true;
     exec->code = code;
+    exec->error = std::move(error);
     return {};
+  });
+}
+
+Status Execs::stop(std::string_view id) {
+  return all_.with([&](All& all) -> Status {
+    const auto found = all.find(id);
+    if (found == all.end()) return no_such();
+    found->second.stopped = true;
+    return {};
+  });
+}
+
+bool Execs::stopped(std::string_view id) {
+  return all_.with([&](const All& all) {
+    const auto found = all.find(id);
+    return found == all.end() || found->second.stopped;
   });
 }
 
@@ -96,6 +122,7 @@ Result<Execs::Part> Execs::read(std::string_view id, uint64_t from) {
                 .taken = exec.taken,
                 .over = exec.over,
                 .code = exec.code,
+                .error = exec.error,
                 .by = exec.wanted.by};
   });
 }

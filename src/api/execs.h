@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/clock.h"
 #include "base/guarded.h"
 #include "base/id.h"
+#include "base/result.h"
 
 namespace trainyard::api {
 
@@ -25,6 +27,7 @@ class Execs {
   // A node of an attempt, or a machine that has joined.
   static std::string place_of(const AttemptId& attempt, int node);
   static std::string place_of(std::string_view machine);
+  static std::string place_of_compute(std::string_view workspace, std::string_view compute);
   // Whether all of `ids` are among `known`, "a,b".
   static bool all_known(const std::vector<std::string>& ids, std::string_view known);
 
@@ -37,7 +40,12 @@ class Execs {
   // Bytes that begin at `from`; what is there already is skipped. How many there are.
   Result<uint64_t> append(std::string_view id, std::string_view place, uint64_t from,
                           std::string_view bytes, SteadyTime now);
-  Status end(std::string_view id, std::string_view place, int code, SteadyTime now);
+  // `error`: why it did not run, or not to its own end.
+  Status end(std::string_view id, std::string_view place, int code, SteadyTime now,
+             std::optional<Error> error = {});
+  // Nobody waits for it any more: who runs it ends it, and who has not taken it never does.
+  Status stop(std::string_view id);
+  bool stopped(std::string_view id);  // Or not known.
 
   struct Part {
     std::string bytes;
@@ -45,6 +53,7 @@ class Execs {
     bool taken = false;
     bool over = false;
     int code = 0;
+    std::optional<Error> error;
     std::string by;
   };
   Result<Part> read(std::string_view id, uint64_t from);
@@ -55,7 +64,9 @@ class Execs {
     SteadyTime touched{};
     bool taken = false;
     bool over = false;
+    bool stopped = false;
     int code = 0;
+    std::optional<Error> error;
     std::string output;
   };
   using All = std::map<std::string, Exec, std::less<>>;

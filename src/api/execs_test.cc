@@ -47,10 +47,36 @@ TEST_CASE("output beyond its limit is cut, and the sender goes on") {
   CHECK(execs.read(id, 0)->bytes.size() == 4 << 20);
 }
 
+TEST_CASE("one that may still run is not forgotten") {
+  Execs execs;
+  const std::string id =
+      execs.add({.place = kPlace, .command = {"x"}, .timeout_s = 3600, .by = ""}, kNow).value();
+  REQUIRE(execs.add({.place = kPlace, .command = {}, .by = ""}, kNow + seconds(4000)));
+  CHECK(execs.read(id, 0).has_value());
+}
+
+TEST_CASE("one that nobody wants any more is taken by nobody, and who runs it can see that") {
+  Execs execs;
+  const std::string id = added(execs);
+  CHECK_FALSE(execs.stopped(id));
+  REQUIRE(execs.stop(id));
+  CHECK(execs.stopped(id));
+  CHECK(execs.pending(kPlace).empty());
+  CHECK(execs.stop("no-such-id").error().kind == ErrorKind::not_found);
+}
+
+TEST_CASE("why it did not run is kept with its end") {
+  Execs execs;
+  const std::string id = added(execs);
+  REQUIRE(execs.end(id, kPlace, 0, kNow, Error{ErrorKind::unavailable, "n1 is down", {}}));
+  REQUIRE(execs.read(id, 0)->error);
+  CHECK(execs.read(id, 0)->error->message == "n1 is down");
+}
+
 TEST_CASE("commands that nobody asks about any more are forgotten") {
   Execs execs;
   const std::string id = added(execs);
-  REQUIRE(execs.add({.place = kPlace, .command = {}, .by = ""}, kNow + seconds(601)));
+  REQUIRE(execs.add({.place = kPlace, .command = {}, .by = ""}, kNow + seconds(661)));
   CHECK(execs.read(id, 0).error().kind == ErrorKind::not_found);
 }
 

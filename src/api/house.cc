@@ -1,5 +1,7 @@
 #include "api/house.h"
 
+#include "api/shells.h"
+
 namespace trainyard::api {
 
 House::House(Parts parts)
@@ -12,12 +14,21 @@ House::House(Parts parts)
       trees(parts.blobs),
       watch([this](const RunId& id) { return control->run(id); }) {}
 
+House::~House() = default;
+
+void House::stop_waiting() {
+  stopping_ = true;
+  if (shells) shells->close();
+}
+
 void House::open(control::Control& opened_control, http::Server& opened_server, Facts known,
                  std::function<void()> stop) {
   control = &opened_control;
   server = &opened_server;
   facts = std::move(known);
   request_stop = std::move(stop);
+  shells = std::make_unique<Shells>(
+      clock, execs, [this](const std::string& id) { server->notify(exec_key(id)); });
   open_.store(true, std::memory_order_release);
   server->notify(kOpenKey);
 }

@@ -108,7 +108,9 @@ constexpr Row kTable[] = {
     {post, "/api/v1/machines/{machine}/execs/{exec}/take", "-nyyy nnn"},
     {post, "/api/v1/machines/{machine}/execs/{exec}/output", "-nyyy nnn"},
     {post, "/api/v1/runs/{id}/exec", "-nnyy nnn", R"({"command":["true"]})"},
+    {post, "/api/v1/workspaces/{workspace}/computes/{compute}/exec", "-nnny nnn"},
     {get, "/api/v1/execs/{exec}", "-nyyy nnn"},
+    {del, "/api/v1/execs/{exec}", "-nyyy nnn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/execs/{exec}/take", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/execs/{exec}/output", "-nnnn ynn"},
 

@@ -105,6 +105,12 @@ engine::NodesSeen Targets::nodes(const Compute& compute) {
   return engine ? engine->nodes() : engine::NodesSeen{};
 }
 
+std::shared_ptr<engine::NodeShell> Targets::shell(const Compute& compute) {
+  const std::string queue = queue_of_compute(compute);
+  const auto engine = engines_.with([&](auto& engines) { return engines[queue].lock(); });
+  return engine ? engine->shell() : nullptr;
+}
+
 std::unique_ptr<engine::slurm::Tunnel> Targets::make_tunnel(const Compute& compute,
                                                             const node::Program& program) {
   engine::slurm::TunnelOptions options{.ssh = compute.spec.ssh,

@@ -43,6 +43,8 @@ class Targets {
   void pause(const Compute& compute);
   // The nodes of it; none where it is not open.
   engine::NodesSeen nodes(const Compute& compute);
+  // For commands on them; null where it is not open, or has no way to run any.
+  std::shared_ptr<engine::NodeShell> shell(const Compute& compute);
 
  private:
   std::unique_ptr<engine::slurm::Tunnel> make_tunnel(const Compute& compute,

@@ -149,14 +149,16 @@ class Api {
                                  std::string_view label, int64_t lifetime_s);
   Status remove_machine(std::string_view key, bool force);
   // Runs a command on nodes: {"command", "node" or "all", "timeoutSeconds"}; a list of {"exec",
-  // "node"}. `what`: "runs/ID" or "machines/KEY".
+  // "node"}. `what`: "runs/ID", "machines/KEY" or "workspaces/W/computes/C".
   Result<Json> exec(std::string_view what, const Json& body);
   struct ExecPart {
     std::string bytes;
     uint64_t next = 0;
     bool taken = false;
     std::optional<int> exit_code;  // It has ended.
+    std::optional<Error> error;    // Why it did not run, or not to its own end.
   };
+  Status stop_exec(std::string_view exec);
   Result<ExecPart> exec_output(std::string_view exec, uint64_t from, int wait_s);
 
   // The run; not_found "snapshot …" when its tree must be uploaded first.

@@ -99,7 +99,16 @@ Result<Api::ExecPart> Api::exec_output(std::string_view exec, uint64_t from, int
   part.next = static_cast<uint64_t>(header("x-next").value_or(static_cast<int64_t>(from)));
   part.taken = header("x-taken").value_or(0) == 1;
   if (const auto code = header("x-exit-code")) part.exit_code = static_cast<int>(*code);
+  if (const auto error = response.headers.find("x-error"); error != response.headers.end()) {
+    TRY_SET(const std::string text, http::decode_url(error->second));
+    part.error = wire::error_from_answer(503, text);
+  }
   return part;
+}
+
+Status Api::stop_exec(std::string_view exec) {
+  TRY(call(Method::del, std::string(wire::kApi) + "/execs/" + encode_url(exec)));
+  return {};
 }
 
 }  // namespace trainyard::client

@@ -21,6 +21,7 @@ constexpr size_t kRunningMax = 16;
 constexpr size_t kKnownMax = 10'000;
 constexpr size_t kPiece = 256 * 1024;
 constexpr milliseconds kLook{50};  // Between two looks whether it has ended.
+constexpr seconds kAskEvery{1};    // Whether anybody still wants it, of one that says nothing.
 constexpr int kExitTimeout = 124;  // As timeout(1) has it.
 constexpr int kExitNotFound = 127;
 constexpr int kExitFailed = 126;
@@ -103,11 +104,15 @@ void ExecRunner::run(const std::string& id, std::stop_token stop) {
 int ExecRunner::execute(const std::string& id, http::Client& client,
                         const std::vector<std::string>& command, seconds timeout,
                         std::stop_token stop, uint64_t& sent) {
+  bool unwanted = false;
+  SteadyTime said = clock_.steady();
   const auto say = [&](const std::string& bytes) {
     const Result<std::string> told =
         send(client, id + "/output?from=" + std::to_string(sent), bytes);
     sent += bytes.size();
-    return told.has_value();
+    said = clock_.steady();
+    const Result<wire::Json> json = told ? wire::parse(*told) : wire::Json();
+    unwanted = json && json->is_object() && wire::bool_member(*json, "stop").value_or(false);
   };
   ExecSetting setting;
   {
@@ -153,7 +158,8 @@ int ExecRunner::execute(const std::string& id, http::Client& client,
       ::kill(-child->pid, SIGKILL);
     }
     late = clock_.steady() >= until;
-    if (!ended && (late || stop.stop_requested())) {
+    if (!ended && clock_.steady() - said >= kAskEvery) say("");
+    if (!ended && (late || unwanted || stop.stop_requested())) {
       ::kill(-child->pid, SIGKILL);
       while (::waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
       }
