@@ -80,7 +80,10 @@ class RealCommands : public Commands {
 
   Result<int64_t> submit(const std::string& script) override {
     TRY_SET(const ProgramEnd end, run({"sbatch", "--parsable"}, script));
-    if (end.timed_out) return no_answer("sbatch", end);
+    if (end.timed_out) {
+      const bool nobody = refusal_of(end.errors) == Refusal::nobody;
+      return no_answer("sbatch", end, nobody ? ErrorKind::not_found : ErrorKind::unavailable);
+    }
     if (end.exit_code == 0) {
       if (const auto number = parse_submitted(end.output)) return *number;
       return fail(ErrorKind::unavailable,
@@ -226,11 +229,11 @@ class RealCommands : public Commands {
     return "ControlPath=" + (options_.ssh_folder / "%C").string();
   }
 
-  std::unexpected<Error> no_answer(const std::string& name, const ProgramEnd& end) const {
+  std::unexpected<Error> no_answer(const std::string& name, const ProgramEnd& end,
+                                   ErrorKind kind = ErrorKind::unavailable) const {
     const std::string words = slurm_words(end.errors);
-    return fail(ErrorKind::unavailable, name + ": no answer in " +
-                                            std::to_string(options_.timeout.count()) + " s" +
-                                            (words.empty() ? "" : ": " + words));
+    return fail(kind, name + ": no answer in " + std::to_string(options_.timeout.count()) + " s" +
+                          (words.empty() ? "" : ": " + words));
   }
   static std::unexpected<Error> failed(const std::string& name, const ProgramEnd& end) {
     const std::string words = slurm_words(end.errors);

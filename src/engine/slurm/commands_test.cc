@@ -21,7 +21,8 @@ struct Programs {
 
   Programs() {
     options.path = (dir.path() / "bin").string() + ":/usr/bin:/bin";
-    options.slurm_conf = "/etc/lab/slurm.conf";
+    options.slurm_conf = (dir.path() / "slurm.conf").string();
+    REQUIRE(write_file(options.slurm_conf, ""));
     options.timeout = seconds(20);
     REQUIRE(make_dirs(dir.path() / "bin"));
   }
@@ -44,6 +45,28 @@ TEST_CASE("a job script goes to sbatch's standard input, and its number comes ba
   CHECK(programs.read("script") == script);
 }
 
+TEST_CASE("a slurm.conf that is not there is told at once, before Slurm looks for it") {
+  Programs programs;
+  programs.add("squeue", "touch $lab/asked; sleep 60");
+  programs.options.slurm_conf = (programs.dir.path() / "gone.conf").string();
+  const Error error = programs.make()->queue().error();
+  CHECK(error.kind == ErrorKind::not_found);
+  CHECK(error.message == "SLURM_CONF: there is no " + programs.options.slurm_conf);
+  CHECK_FALSE(error.hint.empty());
+  CHECK_FALSE(fs::exists(programs.dir.path() / "asked"));
+}
+
+TEST_CASE("an sbatch that still looks for its configuration has handed in nothing") {
+  Programs programs;
+  programs.options.timeout = seconds(1);
+  programs.add("sbatch",
+               "echo 'sbatch: error: s_p_parse_file: cannot stat file /x/slurm.conf: No such file "
+               "or directory, retrying in 1sec up to 60sec' >&2; sleep 60");
+  const Error error = programs.make()->submit("x").error();
+  CHECK(error.kind == ErrorKind::not_found);
+  CHECK(error.message.find("/x/slurm.conf") != std::string::npos);
+}
+
 TEST_CASE("nothing of our environment reaches Slurm or a job") {
   setenv("SBATCH_PARTITION", "ours", 1);
   setenv("SLURM_JOB_ID", "7", 1);
@@ -58,7 +81,7 @@ TEST_CASE("nothing of our environment reaches Slurm or a job") {
   CHECK(env.find("SBATCH_PARTITION") == std::string::npos);
   CHECK(env.find("SLURM_JOB_ID") == std::string::npos);
   CHECK(env.find("SLURM_TIME_FORMAT") == std::string::npos);
-  CHECK(env.find("SLURM_CONF=/etc/lab/slurm.conf\n") != std::string::npos);
+  CHECK(env.find("SLURM_CONF=" + programs.options.slurm_conf + "\n") != std::string::npos);
   CHECK(programs.read("env_of_squeue").find("SLURM_TIME_FORMAT=%s\n") != std::string::npos);
 }
 
@@ -162,7 +185,8 @@ TEST_CASE("on a login node the same programs run over one kept ssh") {
   CHECK(programs.make()->submit("#!/bin/bash\n'quoted'").value() == 12);
   CHECK(programs.read("script") == "#!/bin/bash\n'quoted'");
   CHECK(programs.read("env").find("SBATCH_X") == std::string::npos);
-  CHECK(programs.read("env").find("SLURM_CONF=/etc/lab/slurm.conf\n") != std::string::npos);
+  CHECK(programs.read("env").find("SLURM_CONF=" + programs.options.slurm_conf + "\n") !=
+        std::string::npos);
   for (const char* option :
        {"BatchMode=yes", "ControlMaster=auto", "ControlPath=", "me@login --"}) {
     CAPTURE(option);

@@ -257,7 +257,7 @@ Refusal refusal_of(std::string_view stderr_text) {
     if (holds(stderr_text, full)) return Refusal::full;
   }
   for (const std::string_view nobody :
-       {"(connect failure)", "Unable to process configuration file",
+       {"(connect failure)", "Unable to process configuration file", "cannot stat file",
         "Could not establish a configuration source", "Unable to resolve"}) {
     if (holds(stderr_text, nobody)) return Refusal::nobody;
   }
