@@ -1,5 +1,6 @@
 """What goes wrong on a real Slurm, and what becomes of runs then: controllers and nodes that die, orphans, a server
 that is away, cancels in every state, bad setup, jobs that others cancel."""
+import os
 import pathlib
 import shutil
 import signal
@@ -98,6 +99,33 @@ class Faults(YardTest):
         err = self.refused(2, "submit", "--target", "lab", "--nodes", 4, "--", "true")
         self.assertRegex(err, r"\b3\b")
 
+    def test_what_waits_says_when_slurm_expects_it_to_start(self):
+        self.lab.run("sbatch", "--nodes=3", "--exclusive", "--time=40", "-o", "/dev/null", "--wrap", "exec sleep 600")
+        self.lab.wait_for(lambda: self.lab.run("squeue", "-h", "-t", "R").strip(), "the nodes are taken")
+        run = self.submit("--target", "lab", "--nodes", 2, "--", "true")
+        reason = self.reason(run, "Slurm expects it to start at")
+        self.assertRegex(reason, r"waits for 2 nodes.*; Slurm expects it to start at .*\d\d:\d\d UTC")
+
+    def test_a_slurmd_that_hangs_is_told_when_slurm_gives_it_up(self):
+        run = self.submit("--target", "lab", "--", "sh", "-c",
+                          f"echo attempt $TRAINYARD_ATTEMPT on $SLURMD_NODENAME; test $TRAINYARD_ATTEMPT = 2 || {HOLD}")
+        node = wait_until(lambda: self.console(run).split(), "it runs")[-1]
+        frozen = self.lab.processes_on(node)
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            self.lab.wait_for_state(node, "down*", "down", seconds=120)
+            given_up = time.monotonic()
+            wait_until(lambda: len(self.show(run)["attempts"]) == 2, "the next attempt begins", 60)
+            # How soon that is, is Slurm's to say: SlurmdTimeout, and a while more.
+            self.assertLess(time.monotonic() - given_up, 15)
+            ended = self.finish(run, 60)
+        finally:
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
+        self.assertEqual(ended["status"], "Completed", ended["reason"])
+        self.assertEqual(ended["attempts"][0]["status"], "evicted")
+
     # ---- the controller and the server ----
 
     def test_a_controller_that_is_away_for_long_loses_nothing(self):
@@ -173,6 +201,20 @@ class Faults(YardTest):
         self.run_cli("run", "cancel", finalizing)
         self.assertIn(self.finish(finalizing)["status"], ("Completed", "Canceled"))
         wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty")
+
+    def test_on_a_cancel_all_nodes_have_their_grace_and_keep_what_they_save(self):
+        save = ("trap 'sleep 7; echo saved > outputs/$RANK.txt; echo saved; exit 0' TERM; "
+                "echo up; while :; do sleep 0.1; done")
+        quick = "trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done"
+        run = self.submit("--target", "lab", "--nodes", 2, "--", "sh", "-c",
+                          f'if [ "$RANK" = 0 ]; then {quick}; else {save}; fi')
+        wait_until(lambda: self.console(run).count("up") == 2, "both run")
+        self.ok("run", "cancel", run)
+        ended = self.finish(run, 60)
+        self.assertEqual(ended["status"], "Canceled", ended)
+        # Longer than Slurm's KillWait: no word of Slurm's was needed, and the first node waited for the other.
+        self.ok("run", "download", run, "-d", self.scratch / "kept")
+        self.assertEqual((self.scratch / "kept" / "outputs" / "1.txt").read_text(), "saved\n")
 
     def test_a_job_that_somebody_cancels_in_slurm_is_not_started_again(self):
         run, _ = self.holding()
