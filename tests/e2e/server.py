@@ -2,6 +2,8 @@
 import json
 import os
 import pathlib
+import resource
+import select
 import subprocess
 import sys
 import urllib.error
@@ -119,6 +121,27 @@ class Server(YardTest):
         status, text = self.http("GET", "/metrics")
         self.assertEqual(status, 200)
         self.assertIn('trainyard_runs{status="Completed"} 1', text.decode())
+
+    def test_the_server_may_have_many_files_open_and_runs_as_many_as_its_user_says(self):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (321, hard))}
+        self.ok("server", "start", **few)
+        limits = pathlib.Path(f"/proc/{self.server_pid()}/limits").read_text()
+        [line] = [line for line in limits.splitlines() if line.startswith("Max open files")]
+        self.assertEqual(line.split()[3:5], [str(hard), str(hard)])
+        said = self.ok("submit", "-e", "t", "--", "sh", "-c", "ulimit -Sn; ulimit -Hn", **few)
+        self.assertEqual(said, f"321\n{hard}\n")
+
+    def test_connections_leave_the_server_the_files_that_it_needs_for_its_work(self):
+        tight = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 200))
+        self.ok("server", "start", preexec_fn=tight)
+        held = [self.socket() for _ in range(170)]  # 150 are taken; the others are closed at once.
+        closed = lambda: select.select(held, [], [], 0)[0]
+        wait_until(lambda: len(closed()) >= 20, "too many connections to be closed")
+        self.assertLess(len(closed()), 25)
+        for connection in held[:20]:
+            connection.close()
+        wait_until(lambda: self.run_cli("submit", "-e", "t", "--", "true").code == 0, "a run beside them")
 
     def test_workspaces_and_experiments(self):
         self.assertEqual([w["name"] for w in self.json("workspace", "list")], ["default"])
