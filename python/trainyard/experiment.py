@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 
 from .errors import NotFound, Unavailable, UserError
-from .script_run_config import ScriptRunConfig, make_spec
+from .script_run_config import ScriptRunConfig, make_spec, target_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Experiment:
 
         The folder becomes the run's snapshot. Only files that the server does not have are sent.
         """
+        from .local_machine import carry_here, program_for
         from .run import Run
         from .run_ids import new_run_id
         if config is None:
@@ -60,9 +61,13 @@ class Experiment:
             raise UserError(f"submit: {type(config).__name__} is not known here",
                             "Give a ScriptRunConfig.")
         server = self._workspace._server()
-        spec = make_spec(config, server.is_local)
+        program = program_for(server, target_of(config))
+        spec = make_spec(config, server.is_local or program is not None)
         spec.update(self._names(tags, properties))
-        data = _send(server, new_run_id(), spec, _capture(config.source_directory))
+        captured = _capture(config.source_directory)
+        if program is not None:
+            carry_here(program, server, spec)
+        data = _send(server, new_run_id(), spec, captured)
         return Run(self, data["id"], data=data)
 
     def start_logging(self, snapshot_directory: str | None = None,

@@ -60,14 +60,18 @@ class ScriptRunConfig:
         return f"ScriptRunConfig({self.source_directory!r}, {what!r})"
 
 
+def target_of(config: ScriptRunConfig) -> str:
+    """The name of the target."""
+    target = config.compute_target
+    return str(getattr(target, "name", target) or "local")
+
+
 def make_spec(config: ScriptRunConfig, is_local: bool) -> dict:
     """The run's specification as the API takes it, all but names and snapshot. ``is_local``: the
-    server's machine is this one, so its programs and variables are ours."""
-    target = config.compute_target
-    target = getattr(target, "name", target) or "local"
+    server or the run is on this machine, so its programs and variables are ours."""
     words, form = _command(config, is_local)
     return {
-        "target": str(target),
+        "target": target_of(config),
         "command": words,
         "commandForm": form,
         "displayName": config.display_name or "",

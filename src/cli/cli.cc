@@ -171,6 +171,8 @@ const Command kCommands[] = {
      kNodeJoinOptions, kNone, 0, Rest::words, node_join},
     {"node run", "Work for the server this machine has joined, in the foreground", "[--server URL]",
      kNodeRunOptions, kNone, 0, Rest::words, node_run},
+    {"node own", "Make this machine the local of a server elsewhere", "", kNone, kNone, 0,
+     Rest::words, node_own, true},
     {"node list", "List the machines that have joined", "[--last N]", kListOptions, kNone, 0,
      Rest::words, node_list},
     {"node show", "Show a machine that has joined", "NAME", kNone, kNodeChoice, 1, Rest::words,

@@ -146,6 +146,21 @@ Status stop_daemon(const agent::Place& place, Clock& clock) {
               "the daemon, process " + std::to_string(pid) + ", does not end within 20 s");
 }
 
+Result<OwnMachine> own_machine(Context& context, const Place& server) {
+  TRY(prepare_home(server.home));
+  TRY_SET(const std::string uid, agent::machine_uid(server.home));
+  const MachineFacts facts = agent::machine_facts();
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json machine, client::MachineApi(api->http()).own(uid, facts));
+  agent::Place place{.server = server.url, .personal = true};
+  TRY_SET(place.key, wire::string_member(machine, "key"));
+  TRY_SET(place.name, wire::string_member(machine, "name"));
+  place.folder = agent::place_folder(server.home, server.url, place.key);
+  if (!agent::read_place(place.folder)) TRY(agent::write_place(place));
+  TRY(ensure_daemon(server.home, place, server.token, context.clock()));
+  return OwnMachine{place.key, facts.gpus.size()};
+}
+
 Status settle_local(Context& context, RunSpec& spec) {
   spec.host.clear();  // Of a run that is made again, perhaps from elsewhere.
   TRY_SET(const Place where, context.place());
@@ -153,19 +168,9 @@ Status settle_local(Context& context, RunSpec& spec) {
   if (spec.target != kLocalQueue || !where.remote() || where.token.starts_with(kAttemptPrefix)) {
     return {};
   }
-  TRY(prepare_home(where.home));
-  TRY_SET(const std::string uid, agent::machine_uid(where.home));
-  const MachineFacts facts = agent::machine_facts();
-  TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json machine, client::MachineApi(api->http()).own(uid, facts));
-  agent::Place place{.server = where.url, .personal = true};
-  TRY_SET(place.key, wire::string_member(machine, "key"));
-  TRY_SET(place.name, wire::string_member(machine, "name"));
-  place.folder = agent::place_folder(where.home, where.url, place.key);
-  if (!agent::read_place(place.folder)) TRY(agent::write_place(place));
-  TRY(ensure_daemon(where.home, place, where.token, context.clock()));
-  spec.host = place.key;
-  if (spec.resources.gpus > 0 && facts.gpus.empty()) {
+  TRY_SET(const OwnMachine own, own_machine(context, where));
+  spec.host = own.key;
+  if (spec.resources.gpus > 0 && own.gpus == 0) {
     context.warn("this machine has no GPU to give out: the run goes on without");
     spec.resources.gpus = 0;
   }

@@ -17,6 +17,14 @@ Status ensure_daemon(const Home& home, const agent::Place& place, const std::str
 // Ends it, if it runs; runs go on.
 Status stop_daemon(const agent::Place& place, Clock& clock);
 
+// A person's own machine, as the server elsewhere knows it.
+struct OwnMachine {
+  std::string key;
+  size_t gpus = 0;
+};
+// Makes this machine known to the server as the caller's own, with a daemon at work.
+Result<OwnMachine> own_machine(Context& context, const Place& server);
+
 // `local` under a server elsewhere is this machine: it gets a daemon, and the spec its key. All
 // other targets are left as they are.
 Status settle_local(Context& context, RunSpec& spec);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "engine/slurm/batch.h"
 #include "engine/slurm/book.h"
 #include "engine/slurm/exec.h"
 #include "engine/slurm/job_script.h"
@@ -105,8 +106,8 @@ class SlurmEngine : public Engine {
   slurm::ScalerOptions scaler_options();
   void heed_tunnel();
   void submit_all(std::stop_token stop);
-  void submit(const Assignment& assignment);
-  std::string script_of(const Assignment& assignment);
+  void submit(const std::vector<slurm::JobPlan>& plans);
+  slurm::JobPlan plan_of(const Assignment& assignment) const;
   void watch(std::stop_token stop);
   void await_way(std::stop_token stop);
   bool cancel_one();
@@ -229,38 +230,47 @@ void SlurmEngine::submit_all(std::stop_token stop) {
       wait(lock, stop, std::nullopt, seen);
       continue;
     }
-    const std::optional<Assignment> assignment = book_.take_submission(options_.clock.steady());
-    if (!assignment) {
+    // What waits already goes together; nobody waits for company.
+    const std::vector<Assignment> taken = book_.take_submissions(
+        options_.clock.steady(), [this](const Assignment& first, const Assignment& next) {
+          return slurm::are_alike(plan_of(first), plan_of(next));
+        });
+    if (taken.empty()) {
       wait(lock, stop, book_.next_submit(), seen);
       continue;
     }
+    std::vector<slurm::JobPlan> plans;
+    for (const Assignment& one : taken) plans.push_back(plan_of(one));
     lock.unlock();
-    submit(*assignment);
+    submit(plans);
     tell();
   }
 }
 
-void SlurmEngine::submit(const Assignment& assignment) {
-  const AttemptId attempt = assignment.id();
-  const Result<int64_t> number = options_.commands->submit(script_of(assignment));
+void SlurmEngine::submit(const std::vector<slurm::JobPlan>& plans) {
+  std::vector<AttemptId> attempts;
+  for (const slurm::JobPlan& plan : plans) attempts.push_back(plan.attempt);
+  const std::string first = attempts.front().str();
+  const size_t others = attempts.size() - 1;
+  const Result<int64_t> number = options_.commands->submit(job_script(plans));
   if (number) {
-    options_.log.info("slurm job submitted", {{"attempt", attempt.str()}, {"number", *number}});
+    options_.log.info("slurm job submitted",
+                      {{"attempt", first}, {"others", others}, {"number", *number}});
   } else {
-    options_.log.warn("slurm job not submitted", {{"attempt", attempt.str()},
+    options_.log.warn("slurm job not submitted", {{"attempt", first},
+                                                  {"others", others},
                                                   {"target", options_.compute.name},
                                                   {"error", number.error().message}});
   }
-  note([&](SteadyTime now) { book_.submitted(attempt, number, now); });
+  note([&](SteadyTime now) { book_.submitted(attempts, number, now); });
 }
 
-std::string SlurmEngine::script_of(const Assignment& assignment) {
+// With the lock.
+slurm::JobPlan SlurmEngine::plan_of(const Assignment& assignment) const {
   seconds limit{0};
-  {
-    std::lock_guard lock(mutex_);
-    for (const Node& node : book_.nodes()) {
-      const bool ours = options_.compute.partition.empty() ? node.default_partition : true;
-      if (ours && node.limit) limit = *node.limit;
-    }
+  for (const Node& node : book_.nodes()) {
+    const bool ours = options_.compute.partition.empty() ? node.default_partition : true;
+    if (ours && node.limit) limit = *node.limit;
   }
   slurm::JobPlan plan = slurm::plan_job(assignment, options_.compute, options_.server_id, limit);
   plan.program_sha256 = options_.program_sha256;
@@ -272,7 +282,7 @@ std::string SlurmEngine::script_of(const Assignment& assignment) {
   plan.ca_pem = options_.ca_pem;
   plan.scratch = options_.scratch;
   plan.reach_patience = options_.reach_patience;
-  return job_script(plan);
+  return plan;
 }
 
 void SlurmEngine::watch(std::stop_token stop) {
@@ -329,7 +339,10 @@ bool SlurmEngine::cancel_one() {
     cancel = book_.take_cancel(options_.clock.steady());
   }
   if (!cancel) return false;
-  const Status done = options_.commands->cancel(slurm::name_of(cancel->attempt), cancel->number);
+  const Status done =
+      cancel->index < 0
+          ? options_.commands->cancel(slurm::name_of(cancel->attempt), cancel->number)
+          : options_.commands->cancel_place(cancel->array, cancel->number, cancel->index);
   if (!done && done.error().kind == ErrorKind::cancelled) return false;  // We are being stopped.
   if (done) {
     options_.log.info("slurm job cancelled", {{"attempt", cancel->attempt.str()}});

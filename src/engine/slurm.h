@@ -45,7 +45,8 @@ struct SlurmOptions {
   std::unique_ptr<slurm::Tunnel> tunnel;
 };
 
-// A Slurm cluster. One job per attempt, found again by its comment and never by Slurm's number,
+// A Slurm cluster. One job per attempt, or one place of an array (slurm/batch.h) where several that
+// are alike wait to be handed in; found again by its comment and never by Slurm's number,
 // which a controller that lost its memory gives out twice. place() queues; sbatch, squeue and
 // scancel run on threads of the engine.
 //

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <map>
@@ -433,6 +434,82 @@ TEST_CASE("real Slurm: a job that somebody else cancels is not to be tried again
   const Engine::Going going = yard.wait_gone("unwanted");
   CHECK_MESSAGE(going.refused, going.why);
   CHECK(going.why.find("cancelled in Slurm") != std::string::npos);
+}
+
+// ---- arrays ----
+
+TEST_CASE("real Slurm: many at once are one array, of which each place is an attempt of its own") {
+  Lab* const found = the_lab();
+  if (found == nullptr) return;
+  Lab& lab = *found;
+  Yard yard(lab);
+  constexpr int kMany = 40;  // Six have room.
+  const auto run = [](int i) { return "place" + std::to_string(i); };
+  const auto in_slurm = [&](int count) {
+    return yard.eventually([&] {
+      const auto text =
+          lab.ask("run squeue --noheader --array --states=RUNNING,PENDING --format=%i");
+      return std::ranges::count(text, '\n') == count;
+    });
+  };
+  for (int i = 0; i < kMany; ++i) yard.place(run(i));
+  CHECK(in_slurm(kMany));
+  for (int i = 0; i < 6; ++i) CHECK(yard.said("start:" + run(i) + ":0"));
+  const std::string queue = lab.ask("run squeue --noheader --format=%F");
+  CHECK(yard.has_said("start:" + run(5) + ":0"));
+  std::vector<std::string> arrays = split(trim(queue), '\n');
+  std::ranges::sort(arrays);
+  CHECK(std::ranges::unique(arrays).begin() - arrays.begin() <= 3);
+  // One that waits, and one that runs.
+  for (const int i : {20, 2}) {
+    REQUIRE(yard.engine->kill(Yard::id(run(i))));
+    CHECK(yard.wait_gone(run(i)).why.ends_with("was cancelled"));
+  }
+  CHECK(yard.said("stop:" + run(2) + ":0"));
+  CHECK(yard.said("start:" + run(6) + ":0"));
+
+  yard.make();  // It knows of each what Slurm shows, and of one nobody knows.
+  for (int i = 0; i < kMany; ++i) {
+    if (i != 20 && i != 2 && i != 30) REQUIRE(yard.engine->recover(Yard::id(run(i))));
+  }
+  CHECK(yard.waits_for(run(25), "waits for"));
+  CHECK(yard.waits_for(run(3), "Slurm started it on"));
+  CHECK(in_slurm(kMany - 3));
+  REQUIRE(yard.engine->kill(Yard::id(run(21))));
+  CHECK(yard.wait_gone(run(21)).why.ends_with("was cancelled"));
+  CHECK(in_slurm(kMany - 4));
+  CHECK(yard.gone.size() == 3);  // Of both engines.
+  for (int i = 0; i < kMany; ++i) REQUIRE(yard.engine->release(Yard::id(run(i))));
+  CHECK(in_slurm(0));
+}
+
+TEST_CASE(
+    "real Slurm: an array is still known to a controller that was killed, or lost as a whole") {
+  Lab* const found = the_lab();
+  if (found == nullptr) return;
+  Lab& lab = *found;
+  Yard yard(lab);
+  fs::remove_all(lab.dir.path() / "state");
+  lab.ask("keep_memory");
+  const auto run = [](int i) { return "kept" + std::to_string(i); };
+  for (int i = 0; i < 10; ++i) yard.place(run(i));
+  CHECK(yard.said("start:" + run(5) + ":0"));
+  CHECK(yard.waits_for(run(9), "waits for"));
+  // Somebody cancels one that waits: of that Slurm shows nothing any more.
+  const std::string waiting = lab.ask("run squeue --noheader --array --states=PENDING --format=%i");
+  lab.ask("run scancel " + std::string(trim(split(trim(waiting), '\n').back())));
+  CHECK(yard.wait_gone(run(9)).refused);
+
+  lab.ask("kill_controller");
+  lab.ask("start_controller");
+  CHECK(yard.waits_for(run(8), "waits for"));
+  CHECK(yard.gone.size() == 1);
+  lab.ask("lose_memory");
+  for (int i = 0; i < 9; ++i) {
+    const Engine::Going going = yard.wait_gone(run(i));
+    CHECK_MESSAGE(going.why.starts_with("Slurm has no job of it"), going.why);
+    CHECK_FALSE(going.refused);
+  }
 }
 
 TEST_CASE("real Slurm: odd text arrives in Slurm as it is") {

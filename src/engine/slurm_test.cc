@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 
+#include "engine/slurm/batch.h"
+
 using namespace trainyard;
 using namespace trainyard::engine;
 
@@ -15,8 +17,14 @@ namespace {
 class FakeSlurm : public slurm::Commands {
  public:
   Result<int64_t> submit(const std::string& script) override {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    ++calls_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !shut_; });
     if (error_) return std::unexpected(*error_);
+    if (no_arrays_ && script.find("#SBATCH --array=") != std::string::npos) {
+      return fail(ErrorKind::invalid, "Invalid job array specification");
+    }
     const std::string line = "#SBATCH --comment=";
     const size_t at = script.find(line) + line.size();
     slurm::Job job;
@@ -28,6 +36,7 @@ class FakeSlurm : public slurm::Commands {
     job.name = "ty-" + job.comment.substr(job.comment.rfind(':') + 1);
     jobs_.push_back(job);
     scripts_.push_back(script);
+    attempts_ += slurm::attempts_of(job.comment, "srv1").size();
     changed_.notify_all();
     return job.number;
   }
@@ -58,6 +67,11 @@ class FakeSlurm : public slurm::Commands {
     std::lock_guard lock(mutex_);
     for (slurm::Job& job : jobs_) job.state = state;
   }
+  void set_shut(bool shut) {
+    std::lock_guard lock(mutex_);
+    shut_ = shut;
+    changed_.notify_all();
+  }
   void set_error(std::optional<Error> error) {
     std::lock_guard lock(mutex_);
     error_ = std::move(error);
@@ -74,8 +88,12 @@ class FakeSlurm : public slurm::Commands {
   }
   std::vector<std::string> scripts_;
   std::vector<std::string> cancels_;
+  size_t attempts_ = 0;     // That were handed in.
+  int calls_ = 0;           // To hand in, those that are refused too.
+  bool no_arrays_ = false;  // Set before there is an engine at work.
 
  private:
+  bool shut_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<slurm::Job> jobs_;
@@ -163,7 +181,33 @@ TEST_CASE("a cluster's capacity is its largest node, and a window on its queue")
 TEST_CASE("many are submitted as fast as Slurm takes them") {
   Yard yard;
   for (int i = 0; i < 300; ++i) yard.place("fox" + std::to_string(i));
-  yard.wait_submitted(300);
+  yard.slurm->wait_for([&] { return yard.slurm->attempts_ == 300; });
+}
+
+TEST_CASE("one is handed in at once, and what comes meanwhile goes together") {
+  Yard yard;
+  yard.slurm->set_shut(true);
+  yard.place("first");
+  yard.slurm->wait_for([&] { return yard.slurm->calls_ == 1; });
+  for (int i = 0; i < 128; ++i) yard.place("fox" + std::to_string(i));
+  yard.slurm->set_shut(false);
+  yard.slurm->wait_for([&] { return yard.slurm->attempts_ == 129; });
+  CHECK(yard.slurm->scripts_[0].find("--array") == std::string::npos);
+  CHECK(yard.slurm->scripts_.size() == 3);
+  CHECK(yard.engine->inspect(Yard::id("fox127")) == Placement::live);
+}
+
+TEST_CASE("a Slurm that takes no arrays gets each alone") {
+  Yard yard;
+  yard.slurm->no_arrays_ = true;
+  yard.slurm->set_shut(true);
+  yard.place("first");
+  yard.slurm->wait_for([&] { return yard.slurm->calls_ == 1; });
+  for (int i = 0; i < 20; ++i) yard.place("fox" + std::to_string(i));
+  yard.slurm->set_shut(false);
+  yard.slurm->wait_for([&] { return yard.slurm->attempts_ == 21; });
+  CHECK(yard.slurm->calls_ == 22);  // One array was tried.
+  CHECK(yard.gone.empty());
 }
 
 TEST_CASE("the end of a job, its refusal and its loss are told on a thread of the engine") {

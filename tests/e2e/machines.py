@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from yard import TRAINYARD, YardTest, alive, main, processes_with, wait_until
+from yard import ROOT, TRAINYARD, YardTest, alive, main, processes_with, wait_until
 
 HOLD = ["sh", "-c", "echo attempt $TRAINYARD_ATTEMPT; test $TRAINYARD_ATTEMPT = 2 || while :; do sleep 0.1; done"]
 
@@ -456,6 +456,34 @@ class Beyond(Yard):
         done = self.run_cli("submit", "--target", "server", "--", "pwd", env=self.person)
         self.assertEqual(done.code, 0, done)
         self.assertTrue(done.out.startswith(str(self.home)), done)
+
+    def submit_by_python(self, **more):
+        """A run of `local` by the package, waited for; the program."""
+        self.write("train.py", "import os, sys; print(os.getcwd(), sys.executable)")
+        text = ("from trainyard import Experiment, Workspace\n"
+                "run = Experiment(Workspace(), 'sdk').submit(script='train.py')\n"
+                "run.wait_for_completion()\n"
+                "print(run.id)\n")
+        variables = dict(self.env, **self.person, PYTHONPATH=str(ROOT / "python"),
+                         PATH=f"{pathlib.Path(TRAINYARD).parent}:{self.env['PATH']}")
+        return subprocess.run([sys.executable, "-c", text], cwd=self.code, env=dict(variables, **more), text=True,
+                              capture_output=True, timeout=120)
+
+    def test_the_python_package_runs_local_where_it_is_called(self):
+        for _ in range(2):  # The second finds the daemon at work.
+            done = self.submit_by_python()
+            self.assertEqual(done.returncode, 0, done.stderr)
+            run = done.stdout.split()[-1]
+            where, program = self.console(run).split()
+            self.assertTrue(where.startswith(str(self.laptop)), where)
+            self.assertEqual(program, sys.executable)
+        self.assertEqual((self.show(run)["target"], len(self.daemons(self.laptop))), ("local", 1))
+        self.assertEqual(processes_with(self.person["TRAINYARD_TOKEN"]), [])
+
+    def test_the_python_package_says_why_local_cannot_be_here(self):
+        done = self.submit_by_python(TRAINYARD_TOKEN="tyu_wrong")
+        self.assertIn("trainyard.errors.Denied", done.stderr)
+        self.assertEqual((self.daemons(self.laptop), self.json("run", "list")), ([], []))
 
 
 if __name__ == "__main__":

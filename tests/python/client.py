@@ -174,6 +174,9 @@ class Workspaces(ServedTest):
 class Submitting(ServedTest):
     def setUp(self):
         super().setUp()
+        # Whatever is installed here, no program of ours is found unless a test makes one.
+        self.set_env(PATH=os.pathsep.join(folder for folder in os.environ["PATH"].split(os.pathsep)
+                                          if not os.path.exists(os.path.join(folder, "trainyard"))))
         pathlib.Path("train.py").write_text("print(1)")
         os.mkdir("pkg")
         pathlib.Path("pkg/same.py").write_text("print(1)")
@@ -221,6 +224,39 @@ class Submitting(ServedTest):
         self.assertEqual(spec["submitEnvironment"]["PATH"], os.environ["PATH"])
         self.assertEqual(spec["submitEnvironment"]["CONDA_PREFIX"], "/c")
         self.assertNotIn("TRAINYARD_HOME", spec["submitEnvironment"])
+
+    def fake_program(self, text):
+        """A program `trainyard` that is found on the path."""
+        folder = self.scratch / "programs"
+        folder.mkdir()
+        (folder / "trainyard").write_text("#!/bin/sh\n" + text)
+        (folder / "trainyard").chmod(0o755)
+        self.set_env(PATH=f"{folder}:{os.environ['PATH']}")
+
+    def test_local_under_a_server_elsewhere_is_this_machine_by_the_program(self):
+        self.fake_program(f"""echo "$@" "$TRAINYARD_SERVER" "$TRAINYARD_TOKEN" >> {self.scratch}/asked
+            echo '{{"key": "ann-laptop", "gpus": 0}}'""")
+        run = self.experiment.submit(script="train.py", gpus=2)
+        spec = self.yard.runs[run.id]["spec"]
+        self.assertEqual((spec["host"], spec["command"][0], spec["resources"]["gpus"]),
+                         ("ann-laptop", sys.executable, 0))
+        self.assertEqual(spec["submitEnvironment"]["PATH"], os.environ["PATH"])
+        asked = (self.scratch / "asked").read_text()
+        self.assertEqual(asked, f"node own -o json {self.server.url} {TOKEN}\n")
+        other = self.experiment.submit(script="train.py", compute_target="gpu")
+        self.assertNotIn("host", self.yard.runs[other.id]["spec"])
+        self.assertEqual((self.scratch / "asked").read_text(), asked)
+
+    def test_what_the_program_refuses_is_said_in_its_words_and_nothing_is_submitted(self):
+        self.fake_program("echo 'error: may not submit' >&2; echo '       Ask an admin.' >&2; exit 3")
+        with self.assertRaisesRegex(Denied, "^may not submit\nAsk an admin.$"):
+            self.experiment.submit(script="train.py")
+        self.assertEqual(self.yard.runs, {})
+
+    def test_local_without_the_program_is_refused_before_a_server_elsewhere_is_asked(self):
+        far = Workspace(server="http://yard.example:1", token=TOKEN)
+        with self.assertRaisesRegex(UserError, "program trainyard is not on its path"):
+            Experiment(far, "e").submit(script="train.py")
 
     def test_a_server_that_goes_away_meanwhile_gets_one_run_all_the_same(self):
         self.workspace.get_details()

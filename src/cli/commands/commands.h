@@ -139,6 +139,7 @@ extern const std::span<const Option> kTokenChoice;
 Result<int> node_token(Context& context);
 Result<int> node_join(Context& context);
 Result<int> node_run(Context& context);
+Result<int> node_own(Context& context);
 Result<int> node_list(Context& context);
 Result<int> node_show(Context& context);
 Result<int> node_leave(Context& context);

@@ -9,16 +9,6 @@ namespace {
 
 bool is_over(const Job& job) { return phase_of(job.state) == Phase::ended; }
 
-// Of several jobs of one attempt: one that is not over, of these the one that runs, of these the
-// older. A second one comes of a submission that was taken although we had no answer.
-bool is_better(const Job& a, const Job& b) {
-  if (is_over(a) != is_over(b)) return !is_over(a);
-  const bool a_runs = phase_of(a.state) != Phase::waiting;
-  const bool b_runs = phase_of(b.state) != Phase::waiting;
-  if (a_runs != b_runs) return a_runs;
-  return is_over(a) ? a.number > b.number : a.number < b.number;
-}
-
 std::string told(const Error& error) {
   return error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
 }
@@ -146,77 +136,6 @@ std::string Book::place_in_line(const AttemptId& attempt) const {
   return before == 0 ? "" : fmt::format(", after {} others", before);
 }
 
-// ---- submitting ----
-
-std::optional<Assignment> Book::take_submission(SteadyTime now) {
-  if (line_.empty() || !held_.empty() || now < no_submit_before_) return std::nullopt;
-  const auto next = std::ranges::find_if(
-      line_, [&](const AttemptId& attempt) { return free_from(attempt) <= now; });
-  if (next == line_.end()) return std::nullopt;
-  Entry& entry = entries_.at(*next);
-  line_.erase(next);
-  set(entry, Stage::submitting, now);
-  return entry.assignment;
-}
-
-std::optional<SteadyTime> Book::next_submit() const {
-  if (line_.empty() || !held_.empty()) return std::nullopt;
-  std::optional<SteadyTime> first;
-  for (const AttemptId& attempt : line_) {
-    earlier(first, free_from(attempt));
-    if (*first <= no_submit_before_) break;
-  }
-  return std::max(*first, no_submit_before_);
-}
-
-void Book::submitted(const AttemptId& attempt, const Result<int64_t>& number, SteadyTime now) {
-  const auto found = entries_.find(attempt);
-  if (found == entries_.end()) return;
-  Entry& entry = found->second;
-  if (number) {
-    away_.clear();
-    full_.clear();
-    retry_ = seconds(1);
-    entry.number = *number;
-    entry.assignment.reset();  // With its token, which is in the job script from here on.
-    set(entry, entry.released ? Stage::over : Stage::placed, now);
-    if (entry.killed) entry.cancel_at = now;  // While it was under way.
-    next_look_ = std::min(next_look_, std::max(now, last_look_ + patience_.look));
-    return;
-  }
-  const Error& error = number.error();
-  if (entry.released && error.kind != ErrorKind::unavailable) {
-    entries_.erase(found);
-    return;
-  }
-  if (error.kind == ErrorKind::invalid) {
-    away_.clear();
-    return tell_gone(attempt, entry, {.why = error.message, .refused = true}, now);
-  }
-  if (error.kind == ErrorKind::conflict) {
-    away_.clear();
-    full_ = error.message;
-    no_submit_before_ = now + patience_.full;
-    if (entry.killed) return tell_gone(attempt, entry, {.why = "it was taken back"}, now);
-    set(entry, Stage::waiting, now);
-    line_.push_front(attempt);
-    return;
-  }
-  away_ = told(error);
-  last_away_ = now;
-  no_submit_before_ = now + retry_;
-  retry_ = std::min(retry_ * 2, patience_.retry_max);
-  if (error.kind == ErrorKind::not_found) {  // There was nobody to take it.
-    if (entry.killed) return tell_gone(attempt, entry, {.why = "it was taken back"}, now);
-    set(entry, Stage::waiting, now);
-    line_.push_front(attempt);
-    return;
-  }
-  // It may have been accepted all the same.
-  set(entry, entry.released ? Stage::over : Stage::unsure, now);
-  next_look_ = std::min(next_look_, std::max(now, last_look_ + patience_.look));
-}
-
 // ---- looking ----
 
 bool Book::busy() const {
@@ -250,15 +169,19 @@ void Book::looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, Steady
   away_.clear();
   look_pause_ = seconds(1);
   std::erase_if(cut_, [&](const auto& item) { return now - item.second.at > patience_.cut; });
-  std::map<AttemptId, Seen> seen = sort_out(*jobs);
+  const Arrays arrays = arrays_in(*jobs);
+  std::map<AttemptId, Seen> seen = sort_out(*jobs, arrays);
   std::erase_if(orphans_, [&](const auto& item) { return !seen.contains(item.first); });
   std::erase_if(twins_, [&](const auto& item) {
     const auto found = seen.find(item.first.first);
-    return found == seen.end() ||
-           std::ranges::find(found->second.twins, item.first.second) == found->second.twins.end();
+    return found == seen.end() || std::ranges::find(found->second.twins, item.first.second,
+                                                    &Job::number) == found->second.twins.end();
   });
   for (const auto& [attempt, one] : seen) {
-    for (const int64_t twin : one.twins) twins_.try_emplace({attempt, twin}, now);
+    for (const Job& twin : one.twins) {
+      twins_.try_emplace({attempt, twin.number},
+                         Doomed{now, {attempt, twin.number, twin.index, twin.name}});
+    }
     const auto found = entries_.find(attempt);
     if (found == entries_.end()) {
       see_orphan(attempt, *one.job, now);
@@ -269,6 +192,13 @@ void Book::looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, Steady
   }
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto found = seen.find(entry->first);
+    if (found == seen.end()) {
+      if (const auto job = cut_out(entry->second, arrays, begun)) {
+        see(entry->first, entry->second, *job, now);
+        ++entry;
+        continue;
+      }
+    }
     // An attempt that is over is forgotten when its job is.
     const bool forget = found == seen.end()
                             ? miss(entry->first, entry->second, begun, now)
@@ -281,25 +211,6 @@ void Book::looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, Steady
       now + (busy() ? std::clamp(slow, patience_.look, patience_.look_max) : patience_.look_idle);
 }
 
-std::map<AttemptId, Book::Seen> Book::sort_out(const std::vector<Job>& jobs) const {
-  std::map<AttemptId, Seen> seen;
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    const Job& job = jobs[i];
-    const std::optional<AttemptId> attempt = attempt_of(job.comment, server_id_);
-    if (!attempt) continue;
-    Seen& one = seen[*attempt];
-    if (!one.job) {
-      one.job = job;
-      one.order = i;
-      continue;
-    }
-    const Job& worse = is_better(job, *one.job) ? *one.job : job;
-    if (!is_over(worse)) one.twins.push_back(worse.number);
-    if (is_better(job, *one.job)) one.job = job;
-  }
-  return seen;
-}
-
 void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTime now) {
   entry.missing.reset();
   if (entry.stage == Stage::submitting) return;  // The next look tells.
@@ -307,6 +218,8 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
   if (entry.stage == Stage::waiting && is_over(job)) return;
   entry.job = job;
   entry.number = job.number;
+  entry.index = job.index;
+  entry.array = job.index < 0 ? "" : job.name;
   const Phase phase = phase_of(job.state);
   const bool confused = last_away_ && now - *last_away_ < patience_.confused;
   const bool cut = job.state == "CANCELLED" && !entry.cancelled && !confused;
@@ -335,7 +248,7 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
   if (lasts(entry.ended, phase == Phase::ended, patience_.ended)) {
     Ending ending = ending_of(job, server_url_);
     if (entry.cancelled && job.state == "CANCELLED") {
-      ending.words = fmt::format("its Slurm job {} was cancelled", job.number);
+      ending.words = fmt::format("its Slurm job {} was cancelled", job.id());
     }
     return tell_gone(attempt, entry,
                      {.why = ending.words, .refused = cut, .evicted = ending.evicted}, now);
@@ -397,7 +310,8 @@ void Book::see_orphan(const AttemptId& attempt, const Job& job, SteadyTime now) 
     orphans_.erase(attempt);
     return;
   }
-  orphans_.try_emplace(attempt, now + patience_.orphan);
+  Doomed& doomed = orphans_.try_emplace(attempt, Doomed{now + patience_.orphan, {}}).first->second;
+  doomed.job = cancel_of(attempt, job.number, job.index, job.name);
 }
 
 void Book::set(Entry& entry, Stage stage, SteadyTime now) {

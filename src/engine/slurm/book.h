@@ -1,8 +1,10 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,8 +41,17 @@ class Book {
   // ---- submitting ----
   // The next to hand in, now under way; none: nothing, or not before next_submit().
   std::optional<Assignment> take_submission(SteadyTime now);
+  // The same, with those next to it that go together with it and have room in one array.
+  using Together = std::function<bool(const Assignment& first, const Assignment& next)>;
+  std::vector<Assignment> take_submissions(SteadyTime now, const Together& together);
   std::optional<SteadyTime> next_submit() const;
-  void submitted(const AttemptId& attempt, const Result<int64_t>& number, SteadyTime now);
+  // What came of those that were taken together. An array that Slurm refused is handed in again one
+  // by one.
+  void submitted(const std::vector<AttemptId>& attempts, const Result<int64_t>& number,
+                 SteadyTime now);
+  void submitted(const AttemptId& attempt, const Result<int64_t>& number, SteadyTime now) {
+    submitted(std::vector{attempt}, number, now);
+  }
 
   // ---- looking ----
   SteadyTime next_look() const { return next_look_; }
@@ -61,7 +72,9 @@ class Book {
   // ---- cancelling ----
   struct Cancel {
     AttemptId attempt;
-    int64_t number = 0;
+    int64_t number = 0;  // 0: all of its name.
+    int index = -1;      // In the array of that number and name; -1: it is in none.
+    std::string array;
   };
   std::optional<Cancel> take_cancel(SteadyTime now);
   std::optional<SteadyTime> next_cancel() const;
@@ -88,6 +101,8 @@ class Book {
     std::optional<Job> job;                // As seen last.
     size_t order = SIZE_MAX;               // Among Slurm's, as seen last.
     int64_t number = 0;
+    int index = -1;                     // In the array of that number;
+    std::string array;                  // and its name.
     std::optional<SteadyTime> missing;  // Since when Slurm does not show it.
     std::optional<SteadyTime> ended;
     std::optional<SteadyTime> ending;
@@ -101,12 +116,21 @@ class Book {
   struct Seen {
     std::optional<Job> job;
     size_t order = SIZE_MAX;
-    std::vector<int64_t> twins;  // Jobs of the same attempt, besides.
+    std::vector<Job> twins;  // Of the same attempt, besides.
   };
+
+  // Of every array that is seen, by number and name, the places that are.
+  using Arrays = std::map<std::pair<int64_t, std::string>, std::set<int>>;
 
   void set(Entry& entry, Stage stage, SteadyTime now);
   void tell_gone(const AttemptId& attempt, Entry& entry, Engine::Going going, SteadyTime now);
-  std::map<AttemptId, Seen> sort_out(const std::vector<Job>& jobs) const;
+  void taken(const Cancel& job, SteadyTime now);
+  void not_taken(const AttemptId& attempt, const Error& error, bool as_array, SteadyTime now);
+  std::map<AttemptId, Seen> sort_out(const std::vector<Job>& jobs, const Arrays& arrays) const;
+  std::vector<std::pair<AttemptId, Job>> each_of(const Job& job, const Arrays& arrays) const;
+  Arrays arrays_in(const std::vector<Job>& jobs) const;
+  static Cancel cancel_of(const AttemptId& attempt, int64_t number, int index, std::string array);
+  static std::optional<Job> cut_out(const Entry& entry, const Arrays& arrays, SteadyTime begun);
   void see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTime now);
   // true: it is to be forgotten.
   bool miss(const AttemptId& attempt, Entry& entry, SteadyTime begun, SteadyTime now);
@@ -120,8 +144,12 @@ class Book {
   const Patience patience_;
   Entries entries_;
   std::deque<AttemptId> line_;  // In which order they are submitted.
-  std::map<AttemptId, SteadyTime> orphans_;
-  std::map<std::pair<AttemptId, int64_t>, SteadyTime> twins_;  // When each is cancelled.
+  struct Doomed {
+    SteadyTime at{};  // When it is cancelled.
+    Cancel job;
+  };
+  std::map<AttemptId, Doomed> orphans_;
+  std::map<std::pair<AttemptId, int64_t>, Doomed> twins_;
   std::vector<Node> nodes_;
   std::vector<Told> gone_;
   // Runs whose last attempt somebody else cancelled, until the next one of theirs comes.
@@ -136,6 +164,7 @@ class Book {
   SteadyTime last_look_{};
   std::optional<SteadyTime> last_away_;  // When Slurm last did not answer.
   SteadyTime no_submit_before_{};
+  SteadyTime alone_until_{};
   seconds retry_{1};
   seconds look_pause_{1};
   std::string server_url_;

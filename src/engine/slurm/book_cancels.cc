@@ -18,17 +18,17 @@ std::optional<Book::Cancel> Book::take_cancel(SteadyTime now) {
     if (!entry.cancel_at || *entry.cancel_at > now) continue;
     entry.cancel_at = again;  // Until a look shows that it is over.
     entry.cancelled = true;
-    return Cancel{attempt, 0};
+    return cancel_of(attempt, entry.number, entry.index, entry.array);
   }
-  for (auto& [attempt, at] : orphans_) {
-    if (at > now) continue;
-    at = again;
-    return Cancel{attempt, 0};
+  for (auto& [attempt, orphan] : orphans_) {
+    if (orphan.at > now) continue;
+    orphan.at = again;
+    return orphan.job;
   }
-  for (auto& [twin, at] : twins_) {
-    if (at > now) continue;
-    at = again;
-    return Cancel{twin.first, twin.second};
+  for (auto& [key, twin] : twins_) {
+    if (twin.at > now) continue;
+    twin.at = again;
+    return twin.job;
   }
   return std::nullopt;
 }
@@ -38,8 +38,8 @@ std::optional<SteadyTime> Book::next_cancel() const {
   for (const auto& [attempt, entry] : entries_) {
     if (entry.cancel_at) earlier(first, *entry.cancel_at);
   }
-  for (const auto& [attempt, at] : orphans_) earlier(first, at);
-  for (const auto& [twin, at] : twins_) earlier(first, at);
+  for (const auto& [attempt, orphan] : orphans_) earlier(first, orphan.at);
+  for (const auto& [key, twin] : twins_) earlier(first, twin.at);
   return first;
 }
 

@@ -1,14 +1,17 @@
 #include "engine/slurm/commands.h"
 
+#include <fmt/format.h>
 #include <pwd.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "engine/slurm/batch.h"
 #include "engine/slurm/job_script.h"
 #include "engine/slurm/program.h"
 #include "engine/slurm/ssh.h"
@@ -19,6 +22,7 @@ namespace {
 // Times in seconds since 1970, which no time zone of a login node changes. For squeue only: what
 // sbatch has, a job has.
 constexpr const char* kTimes = "SLURM_TIME_FORMAT";
+constexpr const char* kAllPlaces = "SLURM_BITSTR_LEN";  // 0: no list of an array's is cut off.
 constexpr int kExitNotFound = 127;
 constexpr seconds kGoodbye{3};
 constexpr std::chrono::hours kStreamMax{48};  // Who asks for a stream ends it long before.
@@ -51,6 +55,13 @@ std::map<std::string, std::string> clean_environment(const std::string& path,
 bool can_keep_sockets(const fs::path& folder) {
   if (folder.empty() || folder.native().size() + kHash > kControlPathMax) return false;
   return make_dirs(folder, 0700).has_value();
+}
+
+bool says_over(std::string_view errors) {
+  for (const char* over : {"Invalid job id", "already completing", "already completed"}) {
+    if (errors.find(over) != std::string::npos) return true;
+  }
+  return false;
 }
 
 class RealCommands : public Commands {
@@ -123,10 +134,7 @@ class RealCommands : public Commands {
     if (number > 0) command.push_back(std::to_string(number));
     TRY_SET(const ProgramEnd end, run(command, {}));
     if (end.timed_out) return no_answer("scancel", end);
-    if (end.exit_code == 0) return {};
-    for (const char* over : {"Invalid job id", "already completing", "already completed"}) {
-      if (end.errors.find(over) != std::string::npos) return {};
-    }
+    if (end.exit_code == 0 || says_over(end.errors)) return {};
     return failed("scancel", end);
   }
 
@@ -173,7 +181,10 @@ class RealCommands : public Commands {
     program.stop_fd = stop_.get();
     program.environment = environment_;
     const std::string name = command.front();
-    if (name == "squeue") program.environment[kTimes] = "%s";
+    if (name == "squeue") {
+      program.environment[kTimes] = "%s";
+      program.environment[kAllPlaces] = "0";
+    }
     if (options_.ssh.empty()) {
       TRY_SET(command.front(), found_here(name));
       program.command = std::move(command);
@@ -216,7 +227,7 @@ class RealCommands : public Commands {
     // Nothing of a session's variables reaches Slurm or a job, as here.
     std::string text = "exec env -i HOME=\"$HOME\" USER=\"$USER\" LOGNAME=\"$USER\" ";
     text += "PATH=\"$PATH:" + std::string(kUsualPlaces) + "\" LANG=C.UTF-8";
-    if (command.front() == "squeue") text += std::string(" ") + kTimes + "=%s";
+    if (command.front() == "squeue") text += fmt::format(" {}=%s {}=0", kTimes, kAllPlaces);
     // A site may set it for all who log in.
     text += options_.slurm_conf.empty() ? " ${SLURM_CONF:+\"SLURM_CONF=$SLURM_CONF\"}"
                                         : " SLURM_CONF=" + shell_quoted(options_.slurm_conf);
@@ -253,6 +264,24 @@ class RealCommands : public Commands {
 
 Status Commands::check() {
   TRY(ask({"sbatch", "--version"}));
+  return {};
+}
+
+// With a filter by name, scancel (22.05) cancels all that waits of an array and not the one place:
+// so first we look whether it is the array we mean.
+Status Commands::cancel_place(const std::string& name, int64_t number, int index) {
+  TRY_SET(const std::string text,
+          ask({"squeue", "--me", "--noheader", "--name=" + name, "--Format=JobArrayID:"}));
+  bool there = false;
+  for (const std::string& line : split(text, '\n')) {
+    const auto places = parse_places(trim(line));
+    if (!places || places->number != number) continue;
+    const std::vector<int>& all = places->indexes;
+    there = there || all.empty() || std::ranges::find(all, index) != all.end();
+  }
+  if (!there) return {};
+  const auto done = ask({"scancel", fmt::format("{}_{}", number, index)});
+  if (!done && !says_over(done.error().message)) return std::unexpected(done.error());
   return {};
 }
 

@@ -29,6 +29,8 @@ class Commands {
   virtual Result<std::vector<Node>> nodes() = 0;
   // Cancels the job of that name; with a number, only the one that has both. Fine if there is none.
   virtual Status cancel(const std::string& name, int64_t number = 0) = 0;
+  // One place of the array that has that name and number. Fine if it is over.
+  Status cancel_place(const std::string& name, int64_t number, int index);
   // Whether there is a Slurm at all: its programs, and the way to them. Needs no controller.
   Status check();
   // Any other of its programs, `scontrol` say: its standard output.

@@ -97,7 +97,7 @@ class SlurmShell : public NodeShell {
       if (phase_of(job.state) != Phase::running) continue;
       if (!attempt_of(job.comment, options_.server_id)) continue;
       const std::vector<std::string> hosts = expand_hosts(job.node_list);
-      if (std::ranges::find(hosts, node) != hosts.end()) return job.number;
+      if (std::ranges::find(hosts, node) != hosts.end()) return job.jobid();
     }
     return 0;
   }

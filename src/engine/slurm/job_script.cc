@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/slurm/batch.h"
 #include "engine/slurm/queue_text.h"
 
 namespace trainyard::engine {
@@ -45,6 +46,22 @@ std::string one_line(std::string_view text) {
 
 std::string variable(std::string_view name, std::string_view value) {
   return fmt::format("{}={}\n", name, shell_quoted(value));
+}
+
+std::string whose(const JobPlan& plan) {
+  return variable("ty_run", plan.attempt.run.value) +
+         variable("ty_attempt", std::to_string(plan.attempt.number)) +
+         variable("ty_token", plan.token);
+}
+
+// User code is not to know of the array: what it does must not depend on who else waited.
+std::string pick_by_place(const std::vector<JobPlan>& plans) {
+  std::string text = "case ${SLURM_ARRAY_TASK_ID-} in\n";
+  for (size_t i = 0; i < plans.size(); ++i) {
+    text += fmt::format("{})\n{};;\n", i, whose(plans[i]));
+  }
+  text += fmt::format("*) exit {} ;;\n", static_cast<int>(ScriptExit::refused));
+  return text + "esac\nunset ${!SLURM_ARRAY_*}\n";
 }
 
 }  // namespace
@@ -99,7 +116,10 @@ std::string sbatch_quoted(std::string_view text) {
   return quoted + "\"";
 }
 
-std::string job_script(const JobPlan& plan) {
+std::string job_script(const std::vector<JobPlan>& plans) {
+  const JobPlan& plan = plans.front();
+  std::vector<AttemptId> attempts;
+  for (const JobPlan& one : plans) attempts.push_back(one.attempt);
   std::string text = "#!/bin/bash\n";
   const auto option = [&](std::string_view name, std::string_view value) {
     if (!value.empty()) text += fmt::format("#SBATCH --{}={}\n", name, sbatch_quoted(value));
@@ -113,8 +133,9 @@ std::string job_script(const JobPlan& plan) {
   option("qos", plan.qos);
   for (const std::string& line : plan.sbatch) text += "#SBATCH " + one_line(line) + "\n";
 
-  option("job-name", name_of(plan.attempt));
-  option("comment", comment_of(plan.server_id, plan.attempt));
+  option("job-name", name_of(attempts));
+  option("comment", comment_of(plan.server_id, attempts));
+  if (plans.size() > 1) option("array", fmt::format("0-{}", plans.size() - 1));
   option("nodes", std::to_string(plan.nodes));
   option("ntasks-per-node", "1");
   option("cpus-per-task", std::to_string(std::max(plan.resources.cpus, 1)));
@@ -128,11 +149,9 @@ std::string job_script(const JobPlan& plan) {
   option("signal", fmt::format("B:TERM@{}", kSignalLead.count()));
   text += "#SBATCH --no-requeue\n\n";
 
-  text += variable("ty_run", plan.attempt.run.value);
-  text += variable("ty_attempt", std::to_string(plan.attempt.number));
+  text += plans.size() > 1 ? pick_by_place(plans) : whose(plan);
   text += variable("ty_server", plan.server_url);
   text += variable("ty_says_where", plan.says_where ? "1" : "");
-  text += variable("ty_token", plan.token);
   text += variable("ty_nodes", std::to_string(plan.nodes));
   text += variable("ty_cpus", std::to_string(std::max(plan.resources.cpus, 1)));
   text += variable("ty_sha256", plan.program_sha256);

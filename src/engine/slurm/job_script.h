@@ -35,6 +35,8 @@ struct JobPlan {
   std::string scratch;
   std::string keep;  // Where the program is kept for the next job; empty: in /var/tmp or /tmp.
   seconds reach_patience{120};
+
+  bool operator==(const JobPlan&) const = default;
 };
 
 // How the job script ends when no supervisor said how the attempt did: the one word that a node can
@@ -68,7 +70,10 @@ JobPlan plan_job(const Assignment& assignment, const ComputeSpec& compute,
 // partition), the target's own lines, then what is ours to say: who it is and what the run asked
 // for. Priorities: high is --nice=0, normal 100, low 1000; only administrators may have less than
 // 0.
-std::string job_script(const JobPlan& plan);
+//
+// Several plans that are alike (batch.h) make the script of an array, whose places are theirs.
+std::string job_script(const std::vector<JobPlan>& plans);
+inline std::string job_script(const JobPlan& plan) { return job_script(std::vector{plan}); }
 
 // One word of a POSIX shell, and one value of an #SBATCH line, whatever is in it.
 std::string shell_quoted(std::string_view text);

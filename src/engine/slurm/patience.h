@@ -19,6 +19,7 @@ struct Patience {
   seconds orphan{30};     // For somebody to know a job of ours.
   seconds cancel_again{10};
   seconds settle{10};  // For the job of the attempt before to be seen to end.
+  seconds alone{600};  // Without arrays, after Slurm refused one.
   seconds cut{600};    // For the next attempt of a run whose job others cancelled.
   // After a controller was away, what it cancels may be its own doing: it gives a number out twice,
   // and nodes that come back end the job that has it now.

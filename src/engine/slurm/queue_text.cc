@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engine/slurm/batch.h"
 
 namespace trainyard::engine::slurm {
 namespace {
@@ -92,7 +93,9 @@ bool holds(std::string_view text, std::string_view word) {
 }  // namespace
 
 const char* const kQueueFormat =
-    "JobID:|,State:|,Reason:|,NumNodes:|,StartTime:|,EndTime:|,TimeLimit:|,BatchHost:|,NodeList:|,"
+    "JobArrayID:=,JobID:|,State:|,Reason:|,NumNodes:|,StartTime:|,EndTime:|,TimeLimit:|,BatchHost:|"
+    ","
+    "NodeList:|,"
     "exit_code:|,Partition:|,Name:|,Comment:";
 const char* const kNodesFormat = "%N|%P|%T|%C|%m|%G|%l|%E";
 
@@ -128,10 +131,11 @@ std::vector<Job> parse_queue(std::string_view text) {
   each_line(text, [&](std::string_view line) {
     const auto field = fields(line, 12);
     if (!field) return;
-    const std::optional<int64_t> job_number = number((*field)[0]);
-    if (!job_number) return;
+    const std::string_view place = (*field)[0].substr(0, (*field)[0].find('='));
+    const std::optional<ArrayPlaces> places = parse_places(place);
+    if (!places) return;
     Job job;
-    job.number = *job_number;
+    job.number = places->number;
     job.state = (*field)[1];
     job.reason = (*field)[2];
     job.nodes = static_cast<int>(number((*field)[3]).value_or(0));
@@ -144,9 +148,21 @@ std::vector<Job> parse_queue(std::string_view text) {
     job.partition = (*field)[10];
     job.name = (*field)[11];
     job.comment = known((*field)[12]);
-    jobs.push_back(std::move(job));
+    if (places->indexes.empty() || !job.comment.starts_with(kOurs)) jobs.push_back(job);
+    if (!job.comment.starts_with(kOurs)) return;
+    if (places->indexes.size() == 1 && place.size() < (*field)[0].size()) {
+      job.own = number((*field)[0].substr(place.size() + 1)).value_or(0);
+    }
+    for (const int index : places->indexes) {
+      job.index = index;
+      jobs.push_back(job);
+    }
   });
   return jobs;
+}
+
+std::string Job::id() const {
+  return std::to_string(number) + (index < 0 ? "" : "_" + std::to_string(index));
 }
 
 std::string name_of(const AttemptId& attempt) { return "ty-" + attempt.str(); }

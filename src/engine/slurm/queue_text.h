@@ -18,6 +18,8 @@ namespace trainyard::engine::slurm {
 // One job as squeue has it.
 struct Job {
   int64_t number = 0;  // Slurm's, and not an identity: it may be given out again.
+  int index = -1;      // In the array of that number; -1: it is none, or all that is left of one.
+  int64_t own = 0;     // Once it has started there: what srun knows it by; 0: its number.
   std::string state;   // "PENDING", "RUNNING", "COMPLETED"…, in Slurm's words.
   std::string reason;  // "Resources"; "None" where there is none.
   std::string partition;
@@ -32,6 +34,8 @@ struct Job {
   std::optional<seconds> limit;   // None: unlimited, or not known.
 
   bool operator==(const Job&) const = default;
+  std::string id() const;  // "12", or "12_3".
+  int64_t jobid() const { return own > 0 ? own : number; }
 };
 
 enum class Phase {
@@ -42,9 +46,10 @@ enum class Phase {
 };
 Phase phase_of(std::string_view state);  // A state that is not known counts as running.
 
-// The --Format for squeue, run with SLURM_TIME_FORMAT=%s.
+// The --Format for squeue, run with SLURM_TIME_FORMAT=%s and SLURM_BITSTR_LEN=0.
 extern const char* const kQueueFormat;
-// Lines that are not as asked for (a comment of somebody with a line break in it) are left out.
+// Lines that are not as asked for (a comment of somebody with a line break in it) are left out. An
+// array of ours is as many jobs as it has places; one of others is what Slurm shows of it.
 std::vector<Job> parse_queue(std::string_view text);
 
 // `--job-name` and `--comment`: the identity of a job.

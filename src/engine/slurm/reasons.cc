@@ -136,7 +136,7 @@ Ending failed(const Job& job, std::string_view server_url) {
     case ScriptExit::not_executable:
       return {"trainyard-node does not run" + on};
   }
-  return {fmt::format("its Slurm job {} failed with code {}{}", job.number, job.exit_code, on)};
+  return {fmt::format("its Slurm job {} failed with code {}{}", job.id(), job.exit_code, on)};
 }
 
 }  // namespace
@@ -203,7 +203,7 @@ bool is_for_nodes(std::string_view reason) {
 
 Ending ending_of(const Job& job, std::string_view server_url) {
   const std::string on = job.node_list.empty() ? "" : " on " + job.node_list;
-  const std::string id = fmt::format("its Slurm job {}", job.number);
+  const std::string id = fmt::format("its Slurm job {}", job.id());
   if (job.state == "PREEMPTED") return {"Slurm gave its nodes to another job (PREEMPTED)", true};
   if (job.state == "NODE_FAIL") return {"a node of it failed" + on + " (NODE_FAIL)", true};
   if (job.state == "BOOT_FAIL" || job.state == "LAUNCH_FAILED") {
