@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "api/errors.h"
+#include "api/realise.h"
 #include "base/text.h"
 #include "wire/urls.h"
 
@@ -113,7 +114,8 @@ std::vector<RouteRow> all_routes() {
   for (const auto rows :
        {server_routes(), user_routes(), workspace_routes(), run_routes(), file_routes(),
         attempt_routes(), blob_routes(), metric_routes(), secret_routes(), output_routes(),
-        node_routes(), compute_routes(), machine_routes(), exec_routes()}) {
+        node_routes(), compute_routes(), machine_routes(), exec_routes(), realise_routes(),
+        environment_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;
@@ -200,7 +202,7 @@ Result<RunId> readable_run(const Call& call) {
 }
 
 Result<RunId> writable_run(const Call& call) {
-  TRY_SET(const RunId id, readable_run(call));
+  TRY_SET(RunId id, readable_run(call));
   if (call.identity.attempt) {
     const RunId& own = call.identity.attempt->run;
     if (id == own) return id;

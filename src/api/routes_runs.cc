@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "api/realise.h"
 #include "api/route.h"
 #include "base/text.h"
 #include "wire/urls.h"
@@ -30,6 +31,7 @@ Result<http::Response> submit(const Call& call) {
   TRY(check_workspace(call, submission.spec.workspace));
   TRY(settle_target(call, submission.spec));
   TRY_SET(const control::Submitted submitted, call.house.control->submit(submission));
+  if (submitted.created) make_ahead(call.house, submitted.run.spec);
   return answer(shown(call, submitted.run), submitted.created ? 201 : 200);
 }
 

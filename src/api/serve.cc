@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,11 +11,15 @@
 
 #include "api/errors.h"
 #include "api/route.h"
+#include "api/secrets.h"
 #include "base/file_limit.h"
 #include "base/process.h"
+#include "base/signals.h"
 #include "base/version.h"
 #include "engine/local.h"
 #include "wire/json.h"
+
+extern char** environ;
 
 namespace trainyard::api {
 namespace {
@@ -120,6 +122,7 @@ Status Serving::start_control() {
                                 .log = *log_,
                                 .binary = options_.binary.empty() ? self : options_.binary}));
   }
+  open_environments();
   control_ = control::Control::create({
       .clock = *clock_,
       .store = *store_,
@@ -131,6 +134,9 @@ Status Serving::start_control() {
                     .environments = options_.home.environments()},
       .snapshot_check = [this](std::string_view tree) { return house_->trees.check_whole(tree); },
       .merge_outputs = [this](const auto& outputs) { return house_->trees.merge(outputs); },
+      .environment_words =
+          [this](const Environment& environment) { return environments_->words(environment); },
+      .platform_of = [this](const Recipe& recipe) { return environments_->platform(recipe); },
       .changed = [this](const RunId& run) { house_->run_changed(run); },
   });
   targets_ = std::make_unique<Targets>(Targets::Parts{.clock = *clock_,
@@ -161,6 +167,31 @@ Status Serving::start_control() {
   return {};
 }
 
+// Programs that build find what ours finds: proxies, an index of one's own, certificates.
+void Serving::open_environments() {
+  env::Settings settings{
+      .variables = {}, .cache = options_.home.cache() / "packages", .blobs = options_.home.blobs()};
+  for (char** pair = environ; *pair != nullptr; ++pair) {
+    const std::string_view text = *pair;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || text.starts_with("TRAINYARD_")) continue;
+    settings.variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  environments_ = std::make_unique<Environments>(Environments::Parts{
+      .clock = *clock_,
+      .log = *log_,
+      .folder = options_.home.environments(),
+      .blobs = *blobs_,
+      .settings = std::move(settings),
+      .bytes_max = options_.environments_bytes_max,
+      .secret = [this](std::string_view workspace,
+                       std::string_view name) { return secret_value(*house_, workspace, name); },
+      .build = env::build,
+      .changed =
+          [this](const std::string& hash) { server_->notify(House::environment_key(hash)); }});
+  house_->environments = environments_.get();
+}
+
 void Serving::stop() {
   if (house_) house_->stop_waiting();
   if (server_) server_->stop();
@@ -173,6 +204,7 @@ void Serving::stop() {
   targets_.reset();
   machines_.reset();
   engine_.reset();
+  environments_.reset();
   server_.reset();
   if (lock_) lock_->clear();
   store_.reset();
@@ -180,15 +212,8 @@ void Serving::stop() {
 }
 
 Status serve(const ServeOptions& options) {
-  // Blocked before the first thread is made, so that all inherit it and the signals come here.
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  const Fd arrived(::signalfd(-1, &signals, SFD_CLOEXEC));
   Fd ready(options.ready_fd);
-  if (!arrived) return fail_errno(errno, "make a signalfd");
+  TRY_SET(const Fd arrived, watch_for_end());
 
   Result<std::unique_ptr<Serving>> serving = Serving::start(options);
   if (ready) {

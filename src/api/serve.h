@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 
+#include "api/environments.h"
 #include "api/house.h"
 #include "api/listen.h"
 #include "api/lock.h"
@@ -50,6 +51,7 @@ class Serving {
   Status prepare();
   Status open_parts();
   Status start_http(const Listen& listen);
+  void open_environments();
   Status start_control();
 
   const ServeOptions options_;
@@ -63,6 +65,7 @@ class Serving {
   std::unique_ptr<House> house_;
   http::Router router_;
   std::unique_ptr<http::Server> server_;
+  std::unique_ptr<Environments> environments_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<Targets> targets_;
