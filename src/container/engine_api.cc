@@ -1,7 +1,5 @@
 #include "container/engine_api.h"
 
-#include <signal.h>
-
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -46,7 +44,6 @@ std::string message_of(const http::Response& response) {
   return "status " + std::to_string(response.status);
 }
 
-// The engine's words and the ids in them.
 std::string of_container(const std::string& id, std::string_view verb = "") {
   return "/containers/" + http::encode_url(id) + (verb.empty() ? "" : "/") + std::string(verb);
 }

@@ -58,7 +58,7 @@ class EngineApi {
   };
   Result<Image> image(std::string_view name);
 
-  // What an engine says while it works; may refuse to go on. "" for what has no layer.
+  // What an engine says while it works; who is told may refuse to go on.
   struct Progress {
     std::string text;   // A line of its log, or "Downloading"
     std::string layer;  // Of a pull.
@@ -70,6 +70,8 @@ class EngineApi {
   Status pull(const std::string& name, const Credentials& credentials, const Watch& watch);
   // A docker archive or a tar of an OCI layout -> the image's name or id.
   Result<std::string> load(const fs::path& file, const Watch& watch);
+  // The tar of a root filesystem -> `tag`, its name from now on.
+  Result<std::string> import(const fs::path& file, const std::string& tag);
   Status save(const std::string& name, const std::function<Status(std::string_view)>& sink);
   // "name:tag"
   Status tag(const std::string& id, const std::string& name);

@@ -1,7 +1,6 @@
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include "base/text.h"
 #include "container/engine_api.h"

@@ -1,5 +1,6 @@
 #include "container/run_container.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -7,7 +8,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <fmt/format.h>
 #include <future>
 #include <map>
 #include <optional>

@@ -28,7 +28,6 @@ UP_S = 60       # Either is up in about a second.
 DOWN_S = 20
 COMMAND_S = 120
 BASE_S = 600    # mmdebstrap: 40 s where packages come quickly.
-MEGABYTE = 1 << 20
 
 # crun refuses hybrid cgroups, and the machine's limits may be lower than podman's own.
 CONTAINERS_CONF = """\
@@ -168,8 +167,14 @@ class Docker(Engine):
 
 
 class Podman(Engine):
+    """`registries` are addresses without TLS that it may ask; docker asks any of this machine."""
+
     name = "podman"
     programs = ("podman", "runc", "conmon")
+
+    def __init__(self, folder=None, registries=()):
+        super().__init__(folder)
+        self.registries = registries
 
     @property
     def env(self):
@@ -178,14 +183,78 @@ class Podman(Engine):
             conf.write_text(CONTAINERS_CONF)
             storage.write_text('[storage]\ndriver = "overlay"\n'
                                f'graphroot = "{self.folder}/graph"\nrunroot = "{self.folder}/run"\n')
+            (self.folder / "registries.conf").write_text(
+                "".join(f'[[registry]]\nlocation = "{address}"\ninsecure = true\n' for address in self.registries))
         return dict(os.environ, PATH=PATH, CONTAINERS_CONF=str(conf), CONTAINERS_STORAGE_CONF=str(storage),
-                    TMPDIR=str(self.folder))
+                    CONTAINERS_REGISTRIES_CONF=str(self.folder / "registries.conf"), TMPDIR=str(self.folder))
 
     def client(self):
         return ["podman", "--remote", "--url", self.url]
 
     def words(self):
         return ["podman", "system", "service", "--time=0", self.url]
+
+
+class Registry:
+    """A registry on a free port of this machine; with a password only `user` gets anything."""
+
+    user = "reader"
+
+    def __init__(self, password=None):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="registry-"))
+        self.password = password
+        self.address = ""
+        self.process = None
+
+    def up(self):
+        try:
+            skip_without("docker-registry")
+            self._start()
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def _start(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        config = (f"version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {self.folder}/data\n"
+                  f"http:\n  addr: {self.address}\n")
+        if self.password:
+            (self.folder / "users").write_text(f"{self.user}:{bcrypt(self.password)}\n")
+            config += f"auth:\n  htpasswd:\n    realm: test\n    path: {self.folder}/users\n"
+        (self.folder / "config.yml").write_text(config)
+        with open(self.folder / "log", "wb") as log:
+            self.process = subprocess.Popen(["docker-registry", "serve", str(self.folder / "config.yml")],
+                                            env=dict(os.environ, PATH=PATH), stdout=log, stderr=log)
+        host, port = self.address.split(":")
+        end = time.monotonic() + UP_S
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
+                return
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError((self.folder / "log").read_text())
+            time.sleep(0.02)
+
+    def down(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def bcrypt(password):
+    """As htpasswd writes it; the machine's own libcrypt knows how."""
+    try:
+        import crypt
+    except ImportError as error:
+        raise unittest.SkipTest("skipped: this Python has no crypt") from error
+    hashed = crypt.crypt(password, "$2b$05$" + "abcdefghijklmnopqrstuu")
+    if not hashed:
+        raise unittest.SkipTest("skipped: this machine's libcrypt knows no bcrypt")
+    return hashed.replace("$2b$", "$2y$", 1)
 
 
 # ---- images ----
