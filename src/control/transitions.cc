@@ -30,7 +30,7 @@ std::string kind_of(const RunEvent& event) {
 
 // Of a single node's phase.
 bool user_code_may_have_run(std::string_view phase) {
-  return phase != "" && phase != to_string(ReportKind::preparing);
+  return !phase.empty() && phase != to_string(ReportKind::preparing);
 }
 
 std::string again_text(const RunEvent& event) {

@@ -76,7 +76,7 @@ Step lost(RunLife life, bool ranks_started, std::string why) {
 }
 
 // Not the run's fault: it goes on elsewhere, as often as it takes.
-Step evicted(RunLife life, std::string why) {
+Step evicted(RunLife life, const std::string& why) {
   if (life.cancel_asked) {
     return {finished(std::move(life), RunStatus::canceled, 1, "canceled; " + why),
             {RunAction::release}};

@@ -93,7 +93,7 @@ Result<VmSize> set_vm_size(db::Transaction& transaction, std::string_view name,
   if (!there && !changes.contains("lowPriorityPricePerHour")) {
     json["lowPriorityPricePerHour"] = json["pricePerHour"];
   }
-  TRY_SET(const VmSize size, wire::decode_vm_size(json));
+  TRY_SET(VmSize size, wire::decode_vm_size(json));
   TRY(check_vm_size(size));
   TRY(transaction.run(
       "INSERT INTO vm_sizes (name, cpus, memory_gb, gpus, price, price_low) "

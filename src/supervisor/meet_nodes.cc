@@ -13,7 +13,7 @@ constexpr std::string_view kLoopback = "127.0.0.1";
 // The node as the others will find it. A port for ranks to meet at, and one behind it for each.
 Result<Host> make_host(Context& context, const std::string& address) {
   TRY_SET(HeldPorts ports, HeldPorts::take(address, context.facts.ranks + 1));
-  const Host host{.name = node_name(), .address = address, .port = ports.first()};
+  Host host{.name = node_name(), .address = address, .port = ports.first()};
   context.ports = std::move(ports);
   return host;
 }

@@ -12,8 +12,8 @@ constexpr seconds kPause{1};  // After a call that failed: the uplink says how t
 
 }  // namespace
 
-OrdersWatch::OrdersWatch(Clock& clock, http::Address address, std::string token, AttemptId attempt,
-                         int node, Uplink& uplink)
+OrdersWatch::OrdersWatch(Clock& clock, http::Address address, std::string token,
+                         const AttemptId& attempt, int node, Uplink& uplink)
     : clock_(clock),
       uplink_(uplink),
       client_(address, token),

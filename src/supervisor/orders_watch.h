@@ -14,8 +14,8 @@ namespace trainyard::supervisor {
 // heard at once and not with the next heartbeat. Ends by its destructor.
 class OrdersWatch {
  public:
-  OrdersWatch(Clock& clock, http::Address address, std::string token, AttemptId attempt, int node,
-              Uplink& uplink);
+  OrdersWatch(Clock& clock, http::Address address, std::string token, const AttemptId& attempt,
+              int node, Uplink& uplink);
   ~OrdersWatch();
 
   // From now on commands are run beside the ranks (`node exec`).

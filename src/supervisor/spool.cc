@@ -18,8 +18,8 @@ constexpr size_t kShort = 2 << 10;
 
 }  // namespace
 
-Spool::Spool(fs::path folder, int rank)
-    : path_(std::move(folder) / ("console-" + std::to_string(rank))) {}
+Spool::Spool(const fs::path& folder, int rank)
+    : path_(folder / ("console-" + std::to_string(rank))) {}
 
 Result<std::unique_ptr<Spool>> Spool::open(const fs::path& folder, int rank) {
   std::unique_ptr<Spool> spool(new Spool(folder, rank));

@@ -37,7 +37,7 @@ class Spool {
   void release(uint64_t offset);
 
  private:
-  Spool(fs::path folder, int rank);
+  Spool(const fs::path& folder, int rank);
   Status create();
   Status read_exactly(uint64_t from, char* buffer, size_t size) const;
 
