@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "container/bubblewrap_plan.h"
+#include "container/plan.h"
+
+namespace trainyard::container {
+
+// Containers without a daemon: bubblewrap over an unpacked image. The image is shared by all runs
+// and never changed; each rank has a layer of its own for what it writes, gone when it ends. They
+// are processes of the rank and end with it, so that nothing is ever left over.
+class Bubblewrap final : public Runtime {
+ public:
+  // `program` is a binary that knows bubblewrap_program(). `unavailable` when there is no bwrap
+  // here or the kernel refuses it, with what to do.
+  static Result<std::unique_ptr<Runtime>> open(std::string program);
+
+  std::string_view name() const override { return "bubblewrap"; }
+  // Beside `file` it needs file.layer, file.passwd and file.group.
+  Result<std::vector<std::string>> command(const Plan& plan, const fs::path& file) override;
+  Status remove_leftovers(const std::string&) override { return {}; }
+
+ private:
+  Bubblewrap(std::string program, Submitter submitter)
+      : program_(std::move(program)), submitter_(std::move(submitter)) {}
+  std::string program_;
+  Submitter submitter_;
+};
+
+// Who we are; and whether bwrap works here. `unavailable` with what to do.
+Result<Submitter> check_bubblewrap();
+
+}  // namespace trainyard::container

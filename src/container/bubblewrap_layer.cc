@@ -1,0 +1,75 @@
+#include "container/bubblewrap_layer.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/file.h"
+
+namespace trainyard::container {
+namespace {
+
+Status write_text(const char* path, const std::string& text) {
+  TRY_SET(const Fd fd, open_file(path, O_WRONLY));
+  return write_all(fd.get(), text, path);
+}
+
+// Mounts of our own; as an ordinary user by way of a user namespace, in which every id is what it
+// was.
+Status own_mounts() {
+  const std::string uid = std::to_string(geteuid());
+  const std::string gid = std::to_string(getegid());
+  if (unshare(CLONE_NEWNS) != 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return fail_errno(errno, "unshare");
+    TRY(write_text("/proc/self/setgroups", "deny"));
+    TRY(write_text("/proc/self/uid_map", uid + " " + uid + " 1\n"));
+    TRY(write_text("/proc/self/gid_map", gid + " " + gid + " 1\n"));
+  }
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
+    return fail_errno(errno, "make the mounts our own");
+  }
+  return {};
+}
+
+// A path among the options of an overlay.
+std::string escaped(const std::string& path) {
+  std::string text;
+  for (const char c : path) {
+    if (c == ':' || c == ',' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text;
+}
+
+Status mount_layer(const std::string& root, const std::string& folder) {
+  for (const char* name : {"/upper", "/work", "/root"}) TRY(make_dirs(folder + name));
+  const std::string options = "lowerdir=" + escaped(root) +
+                              ",upperdir=" + escaped(folder + "/upper") +
+                              ",workdir=" + escaped(folder + "/work");
+  // An ordinary user's layer keeps its own marks in attributes that are the user's (Linux 5.11).
+  for (const char* more : {",userxattr", ""}) {
+    if (mount("overlay", (folder + "/root").c_str(), "overlay", 0, (options + more).c_str()) == 0) {
+      return {};
+    }
+  }
+  return fail_errno(errno, "mount a layer in " + folder);
+}
+
+}  // namespace
+
+Status enter_layer(const std::string& root, const std::string& folder) {
+  TRY(remove_tree(folder));
+  TRY(make_dirs(folder, 0700));
+  TRY(own_mounts());
+  if (mount_layer(root, folder)) return {};
+  // A disk of a network, or one that is a layer itself.
+  if (mount("tmpfs", folder.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0) {
+    return fail_errno(errno, "mount memory in " + folder);
+  }
+  return mount_layer(root, folder);
+}
+
+}  // namespace trainyard::container

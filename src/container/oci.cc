@@ -1,0 +1,165 @@
+#include "container/oci.h"
+
+#include <fcntl.h>
+
+#include <optional>
+
+#include "base/hash.h"
+#include "container/bubblewrap_view.h"
+#include "wire/json.h"
+
+namespace trainyard::container {
+namespace {
+
+using wire::Json;
+
+constexpr int kIndexDepthMax = 4;  // An index of an index; more nobody writes.
+constexpr size_t kPiece = 1024 * 1024;
+constexpr std::string_view kSha256 = "sha256:";
+constexpr const char* kRefName = "org.opencontainers.image.ref.name";
+
+#if defined(__x86_64__)
+constexpr std::string_view kArchitecture = "amd64";
+#elif defined(__aarch64__)
+constexpr std::string_view kArchitecture = "arm64";
+#else
+constexpr std::string_view kArchitecture = "";
+#endif
+
+Result<Json> parse_file(const fs::path& file) {
+  TRY_SET(const std::string text, read_file(file));
+  Result<Json> json = wire::parse(text);
+  if (!json) return std::unexpected(std::move(json).error().within(file.string()));
+  return json;
+}
+
+const Json& member(const Json& json, const char* key) {
+  static const Json none;
+  return json.is_object() && json.contains(key) ? json.at(key) : none;
+}
+
+std::string text_of(const Json& json, const char* key) {
+  const Json& value = member(json, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+Result<Digest> hash_file(const fs::path& file) {
+  TRY_SET(const Fd fd, open_file(file, O_RDONLY));
+  Hasher hasher;
+  for (uint64_t at = 0;;) {
+    TRY_SET(const std::string piece, read_at(fd.get(), at, kPiece, file.string()));
+    if (piece.empty()) return hasher.finish();
+    hasher.add(piece);
+    at += piece.size();
+  }
+}
+
+// The file of a digest, and that it is what it says.
+Result<fs::path> blob_of(const fs::path& layout, const std::string& digest) {
+  if (!digest.starts_with(kSha256)) {
+    return fail(ErrorKind::invalid, "the image names a file by '" + digest + "', not by SHA-256");
+  }
+  TRY_SET(const Digest wanted, Digest::from_hex(digest.substr(kSha256.size())));
+  const fs::path file = layout / "blobs" / "sha256" / wanted.hex();
+  TRY_SET(const Digest found, hash_file(file));
+  if (found != wanted) {
+    return fail(ErrorKind::invalid, file.string() + " is damaged: its hash is another");
+  }
+  return file;
+}
+
+bool is_ours(const Json& platform) {
+  if (!platform.is_object() || kArchitecture.empty()) return true;
+  return text_of(platform, "os") == "linux" && text_of(platform, "architecture") == kArchitecture;
+}
+
+// The digest of the manifest that is meant.
+Result<std::string> choose(const Json& index, std::string_view tag) {
+  std::vector<std::string> names;
+  std::optional<std::string> chosen;
+  bool other_machine = false;
+  for (const Json& manifest : member(index, "manifests")) {
+    const std::string name = text_of(member(manifest, "annotations"), kRefName);
+    names.push_back(name);
+    if (!tag.empty() && name != tag) continue;
+    if (!is_ours(member(manifest, "platform"))) {
+      other_machine = true;
+      continue;
+    }
+    if (chosen) {
+      return fail(ErrorKind::invalid, "the layout has several images: " + join(names, ", "),
+                  "Say which: oci:FOLDER:TAG.");
+    }
+    chosen = text_of(manifest, "digest");
+  }
+  if (chosen) return *chosen;
+  if (other_machine) {
+    return fail(ErrorKind::invalid,
+                "the image is not for this machine (linux/" + std::string(kArchitecture) + ")");
+  }
+  return fail(ErrorKind::not_found, tag.empty() ? "the layout has no image"
+                                                : "the layout has no image '" + std::string(tag) +
+                                                      "', but " +
+                                                      (names.empty() ? "none" : join(names, ", ")));
+}
+
+std::vector<std::string> texts_of(const Json& json, const char* key) {
+  std::vector<std::string> texts;
+  for (const Json& each : member(json, key)) {
+    if (each.is_string()) texts.push_back(each.get<std::string>());
+  }
+  return texts;
+}
+
+}  // namespace
+
+Result<ImageConfig> parse_image_config(std::string_view text) {
+  TRY_SET(const Json json, wire::parse(text));
+  const Json& config = member(json, "config");
+  return ImageConfig{.entrypoint = texts_of(config, "Entrypoint"),
+                     .command = texts_of(config, "Cmd"),
+                     .variables = texts_of(config, "Env"),
+                     .folder = text_of(config, "WorkingDir"),
+                     .user = text_of(config, "User")};
+}
+
+Result<ImageFiles> read_oci_layout(const fs::path& folder, std::string_view tag) {
+  TRY_SET(Json manifest, parse_file(folder / "index.json"));
+  for (int depth = 0; member(manifest, "manifests").is_array(); ++depth) {
+    if (depth == kIndexDepthMax) return fail(ErrorKind::invalid, "indexes without an end");
+    TRY_SET(const std::string digest, choose(manifest, depth == 0 ? tag : ""));
+    TRY_SET(const fs::path file, blob_of(folder, digest));
+    TRY_SET(manifest, parse_file(file));
+  }
+  ImageFiles image{.id = text_of(member(manifest, "config"), "digest"), .config = {}, .layers = {}};
+  TRY_SET(const fs::path config, blob_of(folder, image.id));
+  TRY_SET(const std::string text, read_file(config));
+  TRY_SET(image.config, parse_image_config(text));
+  for (const Json& layer : member(manifest, "layers")) {
+    TRY_SET(fs::path file, blob_of(folder, text_of(layer, "digest")));
+    image.layers.push_back(std::move(file));
+  }
+  return image;
+}
+
+Result<ImageFiles> read_docker_archive(const fs::path& folder) {
+  TRY_SET(const Json manifests, parse_file(folder / "manifest.json"));
+  if (!manifests.is_array() || manifests.size() != 1) {
+    return fail(ErrorKind::invalid,
+                "the archive has not one image, but " +
+                    std::to_string(manifests.is_array() ? manifests.size() : 0));
+  }
+  const Json& manifest = manifests.at(0);
+  const View view(folder, {});  // Layers may be links to each other.
+  TRY_SET(const Place config, view.find("/" + text_of(manifest, "Config")));
+  TRY_SET(const std::string text, read_file(config.outside));
+  ImageFiles image{.id = std::string(kSha256) + sha256(text).hex(), .config = {}, .layers = {}};
+  TRY_SET(image.config, parse_image_config(text));
+  for (const std::string& path : texts_of(manifest, "Layers")) {
+    TRY_SET(const Place layer, view.find("/" + path));
+    image.layers.emplace_back(layer.outside);
+  }
+  return image;
+}
+
+}  // namespace trainyard::container
