@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "container/arguments.h"
 #include "container/docker_config.h"
 #include "container/engine_api.h"
 #include "container/plan_file.h"
@@ -32,6 +34,8 @@ constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 
 // A process that has just been started drops signals until it has said that it wants them.
 constexpr milliseconds kSettle{100};
+
+constexpr size_t kBeginMax = 200;  // Of stderr: a line of the first process.
 
 Result<Fd> signals() {
   sigset_t wanted;
@@ -85,10 +89,12 @@ class Carrier {
 
  private:
   Status create();
+  Status check_binds() const;
   Result<int> follow();
   Status hand_on(int stream, std::string_view bytes);
   bool stopped_already() const;
-  bool ran_out_of_memory(EngineApi& api, int code, bool killed) const;
+  Status check_init(int code) const;
+  bool ran_out_of_memory(int code, bool killed);
 
   const Plan plan_;
   const EngineAddress engine_;
@@ -96,12 +102,14 @@ class Carrier {
   EngineApi api_{engine_};
   std::string id_;
   bool closed_[3] = {};  // Nobody reads that output any more.
+  std::string begin_;    // Of its stderr.
 };
 
 int exit_code_of(const Error& error) {
   const auto says = [&](std::string_view words) {
     return error.message.find(words) != std::string::npos;
   };
+  if (!says("exec: ") && !says("start '")) return kExitNone;
   if (says("executable file not found") || says("no such file or directory")) return kExitNotFound;
   if (says("permission denied")) return kExitRefused;
   return kExitNone;
@@ -145,7 +153,23 @@ Result<int> Carrier::run() {
   return code;
 }
 
+// podman would make them, as root.
+Status Carrier::check_binds() const {
+  TRY_SET(const Arguments arguments, parse_arguments(plan_.arguments));
+  std::vector<Bind> binds = plan_.binds;
+  binds.insert(binds.end(), arguments.binds.begin(), arguments.binds.end());
+  for (const Bind& bind : binds) {
+    struct stat found{};
+    if (::lstat(bind.source.c_str(), &found) == 0 || errno != ENOENT) continue;
+    return fail(ErrorKind::not_found,
+                fmt::format("{}, which was to be seen as {}, is not on this machine", bind.source,
+                            bind.target));
+  }
+  return {};
+}
+
 Status Carrier::create() {
+  TRY(check_binds());
   const Person person = this_person();
   const auto variables = our_variables();
   TRY_SET(wire::Json config, container_config(plan_, engine_, person, variables, Init::yes));
@@ -161,6 +185,7 @@ Status Carrier::create() {
 }
 
 Result<int> Carrier::follow() {
+  EngineApi output(engine_);
   std::promise<void> attached;
   std::future<void> is_attached = attached.get_future();
   Status followed;
@@ -170,34 +195,47 @@ Result<int> Carrier::follow() {
       told = true;
       attached.set_value();
     };
-    EngineApi api(engine_);
-    followed = api.attach(
-        id_, begun, [this](int stream, std::string_view bytes) { return hand_on(stream, bytes); });
+    const auto take = [this](int stream, std::string_view bytes) { return hand_on(stream, bytes); };
+    followed = output.attach(id_, begun, take);
     if (!told) attached.set_value();
   });
   is_attached.wait();
-  if (stopped_already()) {
-    TRY(api_.remove(id_));  // Which ends the pump.
-    return 128 + SIGTERM;
-  }
-  if (const Status started = api_.start(id_); !started) {
-    static_cast<void>(api_.remove(id_).has_value());
-    return std::unexpected(started.error());
-  }
+  const bool stopped = stopped_already();
+  const Status started = stopped ? Status() : api_.start(id_);
+  // There will be no output, and docker would wait for it for ever.
+  if (stopped || !started) output.interrupt();
+  if (stopped) return 128 + SIGTERM;
+  TRY(started);
   const Forwarder forwarder(engine_, id_, signal_fd_, seconds(plan_.grace_s));
   pump.join();
   TRY_SET(const int code, api_.wait(id_));
   TRY(followed);
-  if (ran_out_of_memory(api_, code, forwarder.killed())) {
-    note(plan_.memory_bytes > 0
-             ? fmt::format("{}: the container's limit is {}", kOutOfMemory,
-                           format_size(static_cast<uint64_t>(plan_.memory_bytes)))
-             : std::string(kOutOfMemory));
+  TRY(check_init(code));
+  if (ran_out_of_memory(code, forwarder.killed())) {
+    const auto limit = static_cast<uint64_t>(plan_.memory_bytes);
+    note(limit == 0
+             ? std::string(kOutOfMemory)
+             : fmt::format("{}: the container's limit is {}", kOutOfMemory, format_size(limit)));
   }
   return code;
 }
 
+// podman's first process says in its own way, and by 1, that a command cannot be started.
+Status Carrier::check_init(int code) const {
+  if (code != 1 || !begin_.starts_with("ERROR (catatonit:") ||
+      begin_.find("failed to exec") == std::string::npos) {
+    return {};
+  }
+  const std::string_view text = trim(begin_);
+  std::string why(text.substr(text.rfind(':') + 2));
+  why.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(why.front())));
+  TRY_SET(const Arguments arguments, parse_arguments(plan_.arguments));
+  TRY_SET(const std::vector<std::string> words, started_words(plan_, arguments));
+  return fail(ErrorKind::invalid, "start '" + words.front() + "': " + why);
+}
+
 Status Carrier::hand_on(int stream, std::string_view bytes) {
+  if (stream == STDERR_FILENO && begin_.size() < kBeginMax) begin_ += bytes.substr(0, kBeginMax);
   if (closed_[stream]) return {};
   const Status written = write_all(stream, bytes, stream == STDOUT_FILENO ? "stdout" : "stderr");
   closed_[stream] = !written.has_value();
@@ -211,9 +249,9 @@ bool Carrier::stopped_already() const {
 
 // docker says so. podman does not always: a limit, and a SIGKILL that nobody here has sent, are the
 // kernel's doing.
-bool Carrier::ran_out_of_memory(EngineApi& api, int code, bool killed) const {
+bool Carrier::ran_out_of_memory(int code, bool killed) {
   if (code == 0) return false;
-  const auto state = api.state(id_);
+  const auto state = api_.state(id_);
   if (state && state->out_of_memory) return true;
   return engine_.podman && plan_.memory_bytes > 0 && code == kExitKilled && !killed;
 }

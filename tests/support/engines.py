@@ -58,6 +58,7 @@ class Engine:
         self.own_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix=f"{self.name}-"))
         self.folder.mkdir(exist_ok=True)
+        self.folder.chmod(0o711)  # Who may use the socket is for its own mode to say.
         self.socket = self.folder / "sock"
         self.daemon = None
 
