@@ -1,0 +1,149 @@
+#include "dialects/requirements.h"
+
+#include <doctest/doctest.h>
+
+namespace trainyard::dialects {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Requirements parsed(std::string_view text) {
+  auto found = parse_requirements(text, "r.txt");
+  REQUIRE_MESSAGE(found, found.error().message);
+  return *std::move(found);
+}
+
+Error refused(std::string_view text) {
+  const auto found = parse_requirements(text, "r.txt");
+  REQUIRE(!found);
+  return found.error();
+}
+
+std::string hash_of(std::string_view text) {
+  Environment environment;
+  environment.recipe.kind = EnvironmentKind::venv;
+  parsed(text).add_to(environment);
+  return recipe_hash(environment.recipe);
+}
+
+TEST_CASE("packages are read with their places; comments and blank lines are not") {
+  const Requirements found = parsed(
+      "# what we need\n"
+      "\n"
+      "numpy==1.26.4   # arrays\n"
+      "Pandas[excel] >= 2 ; python_version < '3.12'\r\n"
+      "torch @ https://x.org/torch-2.0-py3-none-any.whl#sha256=00\n"
+      "git+https://x.org/a.git@v1#egg=a\n"
+      "https://x.org/b.tar.gz");
+  CHECK(found.lines ==
+        Lines{"numpy==1.26.4  # r.txt:3", "Pandas[excel] >= 2 ; python_version < '3.12'  # r.txt:4",
+              "torch @ https://x.org/torch-2.0-py3-none-any.whl#sha256=00  # r.txt:5",
+              "git+https://x.org/a.git@v1#egg=a  # r.txt:6", "https://x.org/b.tar.gz  # r.txt:7"});
+  CHECK(found.options.empty());
+}
+
+TEST_CASE("a line goes on after a backslash, as hashes do") {
+  const Requirements found = parsed(
+      "a==1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:11\n"
+      "b==2 \\\n# a comment ends it \\\nc\n"
+      "d \\");
+  CHECK(found.lines == Lines{"a==1     --hash=sha256:00     --hash=sha256:11  # r.txt:1",
+                             "b==2  # r.txt:4", "c  # r.txt:6", "d  # r.txt:7"});
+}
+
+TEST_CASE("what changes nothing does not change the hash") {
+  const std::string plain = hash_of("numpy==1.26.4\npandas\n");
+  CHECK(hash_of("# why\npandas # tables\n\nnumpy==1.26.4\npandas\n") == plain);
+  CHECK(hash_of("numpy==1.26.4\npandas\nazureml-core\n") == plain);
+  CHECK(hash_of("numpy==1.26.5\npandas\n") != plain);
+  CHECK(hash_of("--pre\nnumpy==1.26.4\npandas\n") != plain);
+}
+
+TEST_CASE("packages that a run has from us are left out, however they are spelt") {
+  const Requirements found = parsed(
+      "azureml-core==1.5\nAzureML_Defaults\narcus-azureml>=1\narcus.ml\nnumpy\nazure-core\n"
+      "azureml-core==1.5\n");
+  CHECK(found.left_out ==
+        Lines{"azureml-core==1.5", "AzureML_Defaults", "arcus-azureml>=1", "arcus.ml"});
+  CHECK(found.lines == Lines{"numpy  # r.txt:5", "azure-core  # r.txt:6"});
+}
+
+TEST_CASE("options are kept in their order and their long form") {
+  const Requirements found = parsed(
+      "-i https://x/simple\n--extra-index-url=https://y/simple\n--pre\n-f /wheels\n"
+      "--no-binary :all:\n--trusted-host x\n--require-hashes\nnumpy\n");
+  CHECK(found.options == Lines{"--index-url https://x/simple", "--extra-index-url https://y/simple",
+                               "--pre", "--find-links /wheels",
+                               "--no-binary :all:", "--trusted-host x", "--require-hashes"});
+  const Error error = refused("numpy\n--target /etc\n");
+  CHECK(error.message == "r.txt:2: the option '--target' means nothing here");
+}
+
+TEST_CASE("other files are read from beside the file that names them") {
+  const TempDir temp;
+  REQUIRE(make_dirs(temp.path() / "sub"));
+  const std::string base = temp.path();
+  REQUIRE(write_file(temp.path() / "r.txt", "-r sub/more.txt\n--requirement=sub/more.txt\na\n"));
+  REQUIRE(write_file(temp.path() / "sub/more.txt", "b\n-c limits.txt\n-f wheels\na\n"));
+  REQUIRE(write_file(temp.path() / "sub/limits.txt", "numpy<2\nazureml-core<2\n"));
+  const auto found = read_requirements(temp.path() / "r.txt");
+  REQUIRE_MESSAGE(found, found.error().message);
+  CHECK(found->lines ==
+        Lines{"b  # " + base + "/sub/more.txt:1", "a  # " + base + "/sub/more.txt:4"});
+  CHECK(found->options == Lines{"--constraint numpy<2", "--find-links " + base + "/sub/wheels"});
+  CHECK(found->left_out.empty());
+}
+
+TEST_CASE("a file that names itself is refused, where it does") {
+  const TempDir temp;
+  const std::string base = temp.path();
+  REQUIRE(write_file(temp.path() / "r.txt", "a\n-r s.txt\n"));
+  REQUIRE(write_file(temp.path() / "s.txt", "\n\n-r r.txt\n"));
+  const auto found = read_requirements(temp.path() / "r.txt");
+  REQUIRE(!found);
+  CHECK(found.error().kind == ErrorKind::invalid);
+  CHECK(found.error().message ==
+        base + "/s.txt:3: " + base + "/r.txt names itself, by way of other files");
+}
+
+TEST_CASE("a file that is not there is told at the line that names it") {
+  const TempDir temp;
+  REQUIRE(write_file(temp.path() / "r.txt", "a\n-r none.txt\n"));
+  const auto found = read_requirements(temp.path() / "r.txt");
+  REQUIRE(!found);
+  CHECK(found.error().kind == ErrorKind::not_found);
+  CHECK(found.error().message.starts_with(temp.path().string() + "/r.txt:2: open "));
+  CHECK(refused("-r https://x/r.txt").message ==
+        "r.txt:1: a file at a URL is not read: https://x/r.txt");
+  CHECK(refused("-r").message == "r.txt:1: -r names no file");
+}
+
+TEST_CASE("an editable install of a folder is refused with what to do, one of git is installed") {
+  const Error error = refused("numpy\n-e ./src\n");
+  CHECK(error.kind == ErrorKind::invalid);
+  CHECK(error.message ==
+        "r.txt:2: an editable install of a folder, '-e ./src', cannot be part of an environment "
+        "that runs share");
+  CHECK(error.hint.find("PYTHONPATH") != std::string::npos);
+  CHECK(refused("--editable=.").message.starts_with("r.txt:1: an editable install"));
+  CHECK(parsed("-e git+https://x/a.git@main#egg=a\n-e git+https://x/b.git").lines ==
+        Lines{"a @ git+https://x/a.git@main  # r.txt:1", "git+https://x/b.git  # r.txt:2"});
+}
+
+TEST_CASE("paths are refused unless they are of a wheel on the server's machine") {
+  CHECK(refused("./a-1.0-py3-none-any.whl").message ==
+        "r.txt:1: './a-1.0-py3-none-any.whl' is a path, which is not there where it is installed");
+  CHECK(refused("sub/folder").message.starts_with("r.txt:1: 'sub/folder' is a path"));
+  CHECK(refused("a-1.0-py3-none-any.whl").message.find("is a path") != std::string::npos);
+  CHECK(parsed("/wheels/a-1.0-py3-none-any.whl").lines.size() == 1);
+  CHECK(refused("!what").message == "r.txt:1: '!what' is no requirement");
+}
+
+TEST_CASE("what is no text is refused") {
+  CHECK(refused(std::string_view("n\0u\0", 4)).message == "r.txt: is no text in UTF-8");
+  CHECK(refused("\xff\xfe").hint.find("PowerShell") != std::string::npos);
+  CHECK(parsed("\xEF\xBB\xBFnumpy").lines == Lines{"numpy  # r.txt:1"});
+}
+
+}  // namespace
+}  // namespace trainyard::dialects

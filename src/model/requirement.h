@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace trainyard {
+
+// A package's name as all its spellings have it: "Azure_ML.core" is "azure-ml-core" (PEP 503).
+std::string package_name(std::string_view name);
+
+// A line of Recipe::requirements, taken apart.
+struct Requirement {
+  std::string text;   // Without its comment.
+  std::string name;   // As package_name(); empty where the line has none: a URL, a wheel's path.
+  std::string place;  // "requirements.txt:3": who reads a file puts it there as a comment.
+};
+Requirement parse_requirement(std::string_view line);
+// The reverse.
+std::string with_place(std::string_view text, std::string_view place);
+
+// Those that are ours to provide in a run: azureml-…, arcus-….
+bool is_ours(std::string_view package);
+
+// One of Recipe::options: "--index-url URL", "--pre", or our own "--constraint numpy<2".
+struct PipOption {
+  std::string name;  // In its long form: "--index-url".
+  std::string value;
+};
+// `invalid` for one that a recipe cannot have.
+Result<PipOption> parse_pip_option(std::string_view text);
+
+}  // namespace trainyard

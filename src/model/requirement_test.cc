@@ -1,0 +1,71 @@
+#include "model/requirement.h"
+
+#include <doctest/doctest.h>
+
+namespace trainyard {
+namespace {
+
+TEST_CASE("all spellings of a package's name are one") {
+  CHECK(package_name("Azure_ML.core") == "azure-ml-core");
+  CHECK(package_name("a--_.b") == "a-b");
+}
+
+TEST_CASE("a requirement's name is found whatever follows it") {
+  const std::pair<const char*, const char*> rows[] = {
+      {"numpy", "numpy"},
+      {"Scikit_Learn[extra]>=1,<2 ; python_version < '3.9'", "scikit-learn"},
+      {"torch @ https://x.org/torch-2.0.whl", "torch"},
+      {"a==1 --hash=sha256:00", "a"},
+      {"b --hash=sha256:00", "b"},
+      {"c~=1.0  # why", "c"},
+      {"https://x.org/a.whl", ""},
+      {"git+https://x.org/a.git#egg=a", ""},
+      {"./a.whl", ""},
+      {"/wheels/a-1.0.whl", ""},
+      {"a-1.0.whl", ""},
+      {"-e .", ""},
+      {"", ""},
+  };
+  for (const auto& [line, name] : rows) {
+    CAPTURE(line);
+    CHECK(parse_requirement(line).name == name);
+  }
+}
+
+TEST_CASE("a place travels as a comment, and other comments are none") {
+  const Requirement found = parse_requirement(with_place("numpy==1", "my file.txt:12"));
+  CHECK(found.text == "numpy==1");
+  CHECK(found.place == "my file.txt:12");
+  CHECK(parse_requirement("numpy  # because: of 3 things").place.empty());
+  CHECK(parse_requirement("git+https://x/a#egg=a:1").text == "git+https://x/a#egg=a:1");
+  CHECK(with_place("numpy", "") == "numpy");
+}
+
+TEST_CASE("packages that are ours are known in any spelling") {
+  CHECK(is_ours("azureml-core"));
+  CHECK(is_ours("AzureML_Defaults"));
+  CHECK(is_ours("arcus.azureml"));
+  CHECK(!is_ours("azure-storage-blob"));
+  CHECK(!is_ours("arcusx"));
+}
+
+TEST_CASE("options are read in all their forms, and those that a recipe cannot have are refused") {
+  for (const char* text : {"--index-url https://x", "--index-url=https://x", "-i https://x",
+                           "-ihttps://x", " --index-url   https://x  # ours"}) {
+    CAPTURE(text);
+    const auto option = parse_pip_option(text);
+    REQUIRE(option);
+    CHECK(option->name == "--index-url");
+    CHECK(option->value == "https://x");
+  }
+  CHECK(parse_pip_option("--pre")->value.empty());
+  CHECK(parse_pip_option("--pre yes").error().message == "--pre takes no value");
+  CHECK(parse_pip_option("--index-url").error().message == "--index-url has no value");
+  const auto bad = parse_pip_option("--target /etc");
+  REQUIRE(!bad);
+  CHECK(bad.error().kind == ErrorKind::invalid);
+  CHECK(bad.error().message == "the option '--target' means nothing here");
+}
+
+}  // namespace
+}  // namespace trainyard
