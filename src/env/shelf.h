@@ -17,6 +17,8 @@ namespace trainyard::env {
 //   HASH/environment.json   what it is (Realised); there once it is whole
 //   HASH/root/              the virtual environment, or the unpacked image
 //   HASH/log.txt            what building it printed
+//   HASH/boot               the boot it was made in, until trim() has seen it onto the disk: after
+//                           another boot (the power) it is not whole
 //   HASH.lock               held by who makes it, or by everybody who uses it
 //   HASH.new-…/             half-made; nobody's once its lock is free
 //
