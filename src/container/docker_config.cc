@@ -152,12 +152,14 @@ Result<Json> host_config(const Plan& plan, const Arguments& arguments, const Eng
             {"Mounts", mounts_of(plan, arguments)},
             // What it prints is ours to keep; an engine would keep it a second time.
             {"LogConfig", {{"Type", "none"}}}};
-  if (!arguments.ipc.empty()) host["IpcMode"] = arguments.ipc;
   int64_t shm = arguments.shm_bytes;
   if (shm == 0 && !plan.shm_size.empty()) {
     TRY_SET(shm, parse_size(plan.shm_size, "shm size"));
   }
-  if (shm > 0 && arguments.ipc != "host") host["ShmSize"] = shm;
+  // Else the machine's: ranks of a node find each other there (MPI, NCCL), and it is large enough.
+  const std::string ipc = arguments.ipc.empty() && shm == 0 ? "host" : arguments.ipc;
+  if (!ipc.empty()) host["IpcMode"] = ipc;
+  if (shm > 0 && ipc != "host") host["ShmSize"] = shm;
   if (plan.memory_bytes > 0) {
     host["Memory"] = plan.memory_bytes;
     host["MemorySwap"] = plan.memory_bytes;  // Both together: no swap.

@@ -57,6 +57,8 @@ TEST_CASE("limits are the plan's, and memory has no swap beside it") {
   CHECK(host["MemorySwap"] == 1 << 30);
   CHECK(host["NanoCpus"] == 3'000'000'000);
   CHECK(host["ShmSize"] == int64_t{2} << 30);
+  CHECK_FALSE(host.contains("IpcMode"));
+  CHECK(config_of(simple())["HostConfig"]["IpcMode"] == "host");
   plan.arguments = {"--shm-size", "1g"};
   CHECK(config_of(plan)["HostConfig"]["ShmSize"] == int64_t{1} << 30);
   plan.arguments = {"--ipc", "host"};

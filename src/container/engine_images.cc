@@ -174,7 +174,11 @@ Status EngineApi::follow(http::ClientRequest request, std::string_view doing, co
     if (rest.size() > kLineMax) return fail(ErrorKind::unavailable, "the engine talks too much");
     return {};
   };
-  TRY(ask(std::move(request), doing));
+  if (auto answer = ask(std::move(request), doing); !answer) {
+    Error error = std::move(answer).error();
+    if (error.kind == ErrorKind::unavailable) error.kind = kind_of_words(error.message);
+    return std::unexpected(std::move(error));
+  }
   TRY(take(trim(rest)));
   return failed;
 }
