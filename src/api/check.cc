@@ -8,6 +8,7 @@
 #include "api/lock.h"
 #include "api/trees.h"
 #include "base/hash.h"
+#include "store/environments.h"
 
 namespace trainyard::api {
 namespace {
@@ -27,6 +28,7 @@ class Check {
 
  private:
   Status check_run(const Run& run);
+  Status check_environments();
   Status check_tree(const std::string& id, const std::string& run);
   Status check_blob(const Digest& digest, std::optional<uint64_t> size, const std::string& run);
   Status check_content(const Digest& digest, const std::string& run);
@@ -58,14 +60,29 @@ Result<Json> Check::all() {
     more = runs.size() == static_cast<size_t>(filter.limit) && findings_.size() < kFindingsMax;
     if (more) filter.before = runs.back().number;
   }
+  TRY(check_environments());
   return Json{{"ok", findings_.empty()},     {"findings", std::move(findings_)}, {"runs", runs_},
               {"trees", trees_seen_.size()}, {"blobs", blobs_seen_.size()},      {"bytes", bytes_}};
+}
+
+Status Check::check_environments() {
+  std::vector<EnvironmentRecord> records;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(records, store::environments_with_trees(db));
+    return {};
+  };
+  TRY(parts_.store.read(look));
+  for (const EnvironmentRecord& record : records) {
+    TRY(check_tree(record.environment.recipe.context, ""));
+  }
+  return {};
 }
 
 Status Check::check_run(const Run& run) {
   ++runs_;
   TRY(check_tree(run.spec.snapshot, run.id.value));
   TRY(check_tree(run.outputs, run.id.value));
+  TRY(check_tree(run.spec.environment.recipe.context, run.id.value));
   TRY_SET(const std::vector<std::string> wrong, parts_.logs.check(run.id));
   for (const std::string& sentence : wrong) {
     const size_t colon = sentence.find(": ");

@@ -65,6 +65,14 @@ constexpr Row kTable[] = {
     {post, "/api/v1/workspaces/{workspace}/computes/{compute}/pause", "-nnny nnn"},
     {post, "/api/v1/workspaces/{workspace}/computes/{compute}/resume", "-nnny nnn"},
     {get, "/api/v1/workspaces/{workspace}/computes/{compute}/nodes", "-yyyy nnn"},
+    {get, "/api/v1/workspaces/{workspace}/environments", "-yyyy yyn"},
+    {post, "/api/v1/workspaces/{workspace}/environments", "-nyyy nnn"},
+    {get, "/api/v1/workspaces/{workspace}/environments/{environment}", "-yyyy yyn"},
+    {get, "/api/v1/workspaces/{workspace}/environments/{environment}/state", "-nyyy nnn"},
+    {patch, "/api/v1/workspaces/{workspace}/environments/{environment}", "-nyyy nnn"},
+    {get, "/api/v1/curated-environments", "-yyyy yyy"},
+    {put, "/api/v1/curated-environments/{environment}", "-nnny nnn"},
+    {del, "/api/v1/curated-environments/{environment}", "-nnny nnn"},
     {get, "/api/v1/sizes", "-yyyy yyy"},
     {put, "/api/v1/sizes/{size}", "-nnny nnn"},
     {del, "/api/v1/sizes/{size}", "-nnny nnn"},
@@ -94,6 +102,7 @@ constexpr Row kTable[] = {
     {post, "/api/v1/runs/{id}/attempts/{n}/files", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/records/{rank}", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/secrets", "-nnnn ynn"},
+    {get, "/api/v1/runs/{id}/attempts/{n}/environment", "-nnnn ynn"},
 
     {post, "/api/v1/node-tokens", "-nnny nnn"},
     {post, "/api/v1/machines", "-nnnn nnn"},  // A node token alone.

@@ -50,6 +50,7 @@ std::span<const RouteRow> compute_routes();
 std::span<const RouteRow> node_routes();
 std::span<const RouteRow> machine_routes();
 std::span<const RouteRow> exec_routes();
+std::span<const RouteRow> environment_routes();
 // All of them.
 std::vector<RouteRow> all_routes();
 

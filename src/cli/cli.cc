@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/compute_options.h"
 #include "cli/console.h"
+#include "cli/environment_options.h"
 #include "cli/exit.h"
 #include "cli/interrupt.h"
 #include "cli/manual.h"
@@ -43,10 +44,10 @@ constexpr int kFilesMax = 100'000;  // Of one command line.
 
 const Command kCommands[] = {
     {"submit", "Run a command with the current folder as its code", "[OPTION]… -- CMD [ARG]…",
-     kSubmitOptions, kNone, 0, Rest::apart, submit},
+     kSubmitOptions, kEnvironmentOptions, 0, Rest::apart, submit},
     {"run submit-script", "Run a script as a run configuration says",
-     "[-c CONFIG] [OPTION]… [SCRIPT ARG…]", kRunSubmitScriptOptions, kNone, 0, Rest::after_word,
-     run_submit_script},
+     "[-c CONFIG] [OPTION]… [SCRIPT ARG…]", kRunSubmitScriptOptions, kEnvironmentOptions, 0,
+     Rest::after_word, run_submit_script},
     {"run list", "List runs, newest first", "[OPTION]…", kRunListOptions, kNone, 0, Rest::words,
      run_list},
     {"run show", "Show a run: state, attempts, timeline, code", "RUN", kRunShowOptions, kRunChoice,
@@ -125,6 +126,30 @@ const Command kCommands[] = {
      1, Rest::words, compute_list_nodes},
     {"computetarget delete", "Delete a compute target", "-n NAME", kNone, kComputeChoice, 1,
      Rest::words, computetarget_delete},
+    {"environment scaffold", "Begin an environment's files", "-n NAME -d DIR",
+     kEnvironmentScaffoldOptions, kNone, 1, Rest::words, environment_scaffold},
+    {"environment register", "Register an environment under a name", "(-d DIR | -n NAME [OPTION]…)",
+     kEnvironmentRegisterOptions, kEnvironmentOptions, 0, Rest::words, environment_register},
+    {"environment create", "Register what an environment file describes", "-f FILE",
+     kEnvironmentCreateOptions, kEnvironmentOptions, 0, Rest::words, environment_create},
+    {"environment list", "List the registered environments", "[-n NAME]", kEnvironmentListOptions,
+     kNone, 0, Rest::words, environment_list},
+    {"environment show", "Show what a name stands for", "NAME[:V]", kNone, kEnvironmentChoice, 1,
+     Rest::words, environment_show},
+    {"environment download", "Write an environment's files", "NAME[:V] -d DIR",
+     kEnvironmentDownloadOptions, kEnvironmentChoice, 1, Rest::words, environment_download},
+    {"environment build", "Build an environment now", "NAME[:V]", kNone, kEnvironmentChoice, 1,
+     Rest::words, environment_build},
+    {"environment archive", "Put an environment away", "NAME[:V]", kNone, kEnvironmentChoice, 1,
+     Rest::words, environment_archive},
+    {"environment restore", "Bring an environment back that was put away", "NAME[:V]", kNone,
+     kEnvironmentChoice, 1, Rest::words, environment_restore},
+    {"environment curated list", "List the curated environments", "", kNone, kNone, 0, Rest::words,
+     environment_curated_list},
+    {"environment curated set", "Say what a curated name stands for", "NAME [OPTION]…",
+     kEnvironmentCuratedSetOptions, kEnvironmentOptions, 1, Rest::words, environment_curated_set},
+    {"environment curated delete", "Delete a curated name", "NAME", kNone,
+     kEnvironmentCuratedChoice, 1, Rest::words, environment_curated_delete},
     {"secret set", "Keep a value that nobody is to read", "SECRET", kSecretSetOptions, kNone, 2,
      Rest::words, secret_set},
     {"secret list", "List the names of secrets", "[--last N]", kListOptions, kNone, 0, Rest::words,
@@ -230,7 +255,6 @@ constexpr std::string_view kLater[] = {
     "data",
     "dataset",
     "datastore",
-    "environment",
     "model",
     "pipeline",
     "service",

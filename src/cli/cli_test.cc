@@ -93,11 +93,9 @@ TEST_CASE("what comes later is refused by name") {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"run", "evict", "x"},
                                                 {"job", "connect-ssh", "x"},
                                                 {"computetarget", "create", "aks", "-n", "x"},
-                                                {"run", "submit-script", "-d", "x.yml"},
                                                 {"pipeline", "create"},
                                                 {"studio"},
-                                                {"submit", "--input", "x", "--", "true"},
-                                                {"submit", "--image=x"}}) {
+                                                {"submit", "--input", "x", "--", "true"}}) {
     const Ran result = ran(words);
     CHECK(result.code == kExitInvalid);
     CHECK(has(result.errors, "comes with a later version"));
@@ -108,6 +106,16 @@ TEST_CASE("bad values are found before a server is looked for") {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"submit"},
         {"submit", "--"},
+        {"submit", "--environment", "a", "--image", "b", "--", "true"},
+        {"submit", "--environment", "a@newest", "--", "true"},
+        {"submit", "--image", "", "--", "true"},
+        {"environment", "show"},
+        {"environment", "show", "a", "-n", "b"},
+        {"environment", "scaffold", "-n", "x"},
+        {"environment", "scaffold", "-n", "AzureML-x", "-d", "x"},
+        {"environment", "register", "-n", "x"},
+        {"environment", "create", "-n", "x"},
+        {"environment", "curated", "set", "x"},
         {"submit", "python", "train.py"},
         {"submit", "--cpus", "0", "--", "true"},
         {"submit", "--cpus", "two", "--", "true"},

@@ -100,6 +100,15 @@ std::string details(const Json& job, WallTime now) {
   return render_table(table, {});
 }
 
+// As a job file names it: azureml:NAME:VERSION; what has no name is shown as it is.
+Json environment_of(const Json& run) {
+  const Json environment = member(run, "environment");
+  const std::string name = environment.is_object() ? cell_of(environment, "name") : "";
+  if (name.empty()) return environment;
+  const std::string version = cell_of(environment, "version");
+  return "azureml:" + name + (version.empty() ? "@latest" : ":" + version);
+}
+
 }  // namespace
 
 Json job_json(const Json& run) {
@@ -118,7 +127,7 @@ Json job_json(const Json& run) {
       {"command", command_text(run)},
       {"code", member(run, "snapshotId")},
       {"compute", member(run, "target")},
-      {"environment", member(run, "environment")},
+      {"environment", environment_of(run)},
       {"environment_variables", object_of(run, "environmentVariables")},
       {"inputs", object_of(run, "parameters")},
       {"outputs", outputs_of(run)},

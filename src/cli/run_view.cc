@@ -100,6 +100,11 @@ std::string about(const Json& run, WallTime now) {
   add("experiment", cell_of(run, "experiment"));
   add("workspace", cell_of(run, "workspace"));
   add("target", cell_of(run, "target"));
+  const Json environment = run.value("environment", Json());
+  if (environment.is_object()) {
+    add("environment", cell_of(environment, "label") + " (" + cell_of(environment, "kind") + ", " +
+                           cell_of(environment, "shortHash") + ")");
+  }
   add("user", cell_of(run, "user"));
   if (cell_of(run, "priority") != "normal") add("priority", cell_of(run, "priority"));
   if (run.value("maxRetries", 0) > 0) {

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/console.h"
+#include "cli/environment_options.h"
 #include "cli/exit.h"
 #include "cli/follow.h"
 #include "cli/job_view.h"
@@ -100,18 +101,31 @@ struct Sent {
   client::Uploaded uploaded;
 };
 
-Result<client::Uploaded> upload(Context& context, client::Api& api, const fs::path& folder,
-                                const snapshot::Captured& captured) {
-  Progress progress(context.clock(), "upload", context.shows_progress());
-  return client::upload_missing(api.http(), folder, captured,
-                                [&](const client::Transfer& transfer) {
-                                  progress.update(transfer.bytes_done, transfer.bytes_total);
-                                });
+// A folder that became a tree: the code, or what an image is built from.
+struct Taken {
+  fs::path folder;
+  snapshot::Captured captured;
+};
+
+Result<client::Uploaded> upload(Context& context, client::Api& api,
+                                std::span<const Taken> folders) {
+  client::Uploaded all;
+  for (const Taken& taken : folders) {
+    Progress progress(context.clock(), "upload", context.shows_progress());
+    const auto show = [&](const client::Transfer& transfer) {
+      progress.update(transfer.bytes_done, transfer.bytes_total);
+    };
+    TRY_SET(const client::Uploaded uploaded,
+            client::upload_missing(api.http(), taken.folder, taken.captured, show));
+    all.files += uploaded.files;
+    all.bytes += uploaded.bytes;
+  }
+  return all;
 }
 
 // Asks first and uploads only when the server does not know the code: most often it does.
-Result<Sent> send(Context& context, const RunId& id, const RunSpec& spec, const fs::path& folder,
-                  const snapshot::Captured& captured, std::atomic<Stage>& stage) {
+Result<Sent> send(Context& context, const RunId& id, const RunSpec& spec,
+                  std::span<const Taken> folders, std::atomic<Stage>& stage) {
   Sent sent;
   for (int attempt = 1;; ++attempt) {
     TRY_SET(client::Api * api, attempt == 1 ? context.api() : context.reconnect());
@@ -119,7 +133,7 @@ Result<Sent> send(Context& context, const RunId& id, const RunSpec& spec, const 
     if (!run && run.error().kind == ErrorKind::not_found &&
         run.error().message.starts_with("snapshot")) {
       stage = Stage::uploading;
-      const auto uploaded = upload(context, *api, folder, captured);
+      const auto uploaded = upload(context, *api, folders);
       stage = Stage::submitting;
       if (uploaded) {
         sent.uploaded.files += uploaded->files;
@@ -161,9 +175,9 @@ Result<snapshot::Captured> capture_file(const fs::path& file) {
   return captured;
 }
 
-Result<snapshot::Captured> take_snapshot(Context& context, const Submission& submission) {
+Result<snapshot::Captured> take_snapshot(Context& context, const fs::path& code) {
   std::error_code ignored;
-  if (fs::is_regular_file(*submission.code, ignored)) return capture_file(*submission.code);
+  if (fs::is_regular_file(code, ignored)) return capture_file(code);
   TRY_SET(const Place place, context.place());
   snapshot::CaptureOptions options;
   options.excluded = {place.home.root()};
@@ -171,7 +185,7 @@ Result<snapshot::Captured> take_snapshot(Context& context, const Submission& sub
   if (place.remote()) TRY(make_dirs(options.cache, 0700));
   Progress progress(context.clock(), "read", context.shows_progress());
   options.progress = [&](uint64_t, uint64_t bytes) { progress.update(bytes, 0); };
-  TRY_SET(snapshot::Captured captured, snapshot::capture(*submission.code, options));
+  TRY_SET(snapshot::Captured captured, snapshot::capture(code, options));
   for (const std::string& warning : captured.warnings) context.warn(warning);
   return captured;
 }
@@ -190,11 +204,45 @@ void say_submitted(const Context& context, const RunId& id, const RunSpec& spec,
 
 // The server's refusal, with the line of the user's file that asked for it.
 Error placed(Error error, const std::map<std::string, std::string>& places) {
-  const auto target = places.find("target");
-  if (target != places.end() && error.message.starts_with("target '")) {
-    return std::move(error).within(target->second);
+  for (const char* key : {"target", "environment"}) {
+    const auto place = places.find(key);
+    if (place != places.end() && error.message.starts_with(std::string(key) + " '")) {
+      return std::move(error).within(place->second);
+    }
   }
   return error;
+}
+
+// The environment's name is looked up, its password sealed.
+Status settle(Context& context, Submission& submission) {
+  RunSpec& spec = submission.spec;
+  dialects::EnvironmentDraft draft{.environment = spec.environment,
+                                   .build = {},
+                                   .password = std::exchange(submission.registry_password, {}),
+                                   .description = {}};
+  TRY(check_named(context, spec.workspace, draft.environment));
+  TRY(settle_environment(context, spec.workspace, draft));
+  spec.environment = std::move(draft.environment);
+  return {};
+}
+
+// The code first, where there is any; then what an image is built from.
+Result<std::vector<Taken>> take_folders(Context& context, Submission& submission) {
+  std::vector<Taken> folders;
+  if (submission.code) {
+    TRY_SET(snapshot::Captured captured, take_snapshot(context, *submission.code));
+    submission.spec.snapshot = captured.id.hex();
+    std::error_code ignored;
+    const bool file = fs::is_regular_file(*submission.code, ignored);
+    folders.push_back(
+        {file ? submission.code->parent_path() : *submission.code, std::move(captured)});
+  }
+  if (!submission.build.empty()) {
+    TRY_SET(snapshot::Captured captured, take_snapshot(context, submission.build));
+    submission.spec.environment.recipe.context = captured.id.hex();
+    folders.push_back({submission.build, std::move(captured)});
+  }
+  return folders;
 }
 
 }  // namespace
@@ -242,6 +290,10 @@ Status download_outputs(Context& context, const RunId& id, const fs::path& folde
   return {};
 }
 
+Result<snapshot::Captured> capture_folder(Context& context, const fs::path& folder) {
+  return take_snapshot(context, folder);
+}
+
 Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then then) {
   const Args& args = context.args();
   RunSpec& spec = submission.spec;
@@ -253,11 +305,10 @@ Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then t
   TRY_SET(client::Api * api, context.api());
   TRY(settle_local(context, spec));
   if (spec.resources.gpus > 0 || args.has("verbose")) TRY(check_gpus(context, *api, spec));
-  snapshot::Captured captured;
-  if (submission.code) {
-    TRY_SET(captured, take_snapshot(context, submission));
-    spec.snapshot = captured.id.hex();
+  if (const Status good = settle(context, submission); !good) {
+    return std::unexpected(placed(good.error(), submission.places));
   }
+  TRY_SET(const std::vector<Taken> folders, take_folders(context, submission));
 
   // From here on the run may exist: Ctrl-C must say its name.
   std::atomic<Stage> stage = Stage::submitting;
@@ -268,16 +319,14 @@ Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then t
         _exit(kExitInterrupted);
       },
       [&] { context.interrupt(); });
-  fs::path folder = submission.code.value_or(fs::path());
-  std::error_code ignored;
-  if (fs::is_regular_file(folder, ignored)) folder = folder.parent_path();
-  const auto sent = send(context, id, spec, folder, captured, stage);
+  const auto sent = send(context, id, spec, folders, stage);
   if (!sent && interrupts.wish() != Wish::none) {
     return fail(ErrorKind::cancelled, "run " + id.value + ": interrupted while it was submitted",
                 "Whether it was accepted is told by: trainyard run show " + id.value);
   }
   if (!sent) return std::unexpected(placed(sent.error(), submission.places));
-  say_submitted(context, id, spec, submission.code ? &captured : nullptr, sent->uploaded);
+  say_submitted(context, id, spec, submission.code ? &folders.front().captured : nullptr,
+                sent->uploaded);
   SubmitOutcome outcome{sent->run, kExitOk};
   if (then == Then::nothing) return outcome;
   if (then == Then::print_id) {

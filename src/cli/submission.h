@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cli/context.h"
 #include "model/run_spec.h"
+#include "snapshot/capture.h"
 
 namespace trainyard::cli {
 
@@ -19,6 +20,8 @@ struct Submission {
   RunId id;  // Made by us, so that a submission repeated is the same one.
   // "target" -> "x.runconfig:3": who said what the server may refuse.
   std::map<std::string, std::string> places;
+  fs::path build;                 // The folder of the environment's Dockerfile; empty: none.
+  std::string registry_password;  // Of spec.environment.registry; it is sealed before the rest.
 };
 
 enum class Then {
@@ -41,6 +44,9 @@ std::map<std::string, std::string> submit_environment();
 
 // -e, else what the folder is attached to, else its name.
 Result<std::string> experiment_for(const Context& context, const fs::path& folder);
+
+// A folder as a tree that can be sent.
+Result<snapshot::Captured> capture_folder(Context& context, const fs::path& folder);
 
 // The outputs of a run into DIR/outputs, with a progress bar.
 Status download_outputs(Context& context, const RunId& id, const fs::path& folder);

@@ -10,6 +10,7 @@
 
 #include "base/id.h"
 #include "http/client.h"
+#include "model/environment_record.h"
 #include "model/run.h"
 #include "snapshot/tree.h"
 #include "wire/json.h"
@@ -141,6 +142,27 @@ class Api {
   // `changes`: fields of a VmSize by their names.
   Result<Json> set_size(std::string_view name, const Json& changes);
   Status delete_size(std::string_view name);
+
+  // Registered ones: of each the latest, or all versions of the one named.
+  Result<Json> environments(std::string_view workspace, std::string_view name, bool archived);
+  // What the name stands for, registered or curated.
+  Result<Json> environment(std::string_view workspace, const EnvironmentName& name);
+  // An Environment's JSON, and beside it "description" and "base", a name it is put upon.
+  Result<Json> register_environment(std::string_view workspace, const Json& environment);
+  Status archive_environment(std::string_view workspace, const EnvironmentName& name,
+                             bool archived);
+  // How far it is: {"state", "progress", "log", "logNext", "error", "realised"}; asking has it made.
+  struct StateQuery {
+    bool begin = false;  // The first time: that it failed before is no answer.
+    int64_t log_from = 0;
+    int wait_s = 0;
+  };
+  Result<Json> environment_state(std::string_view workspace, const EnvironmentName& name,
+                                 const StateQuery& query);
+  Result<Json> curated_environments();
+  // An Environment's JSON, and beside it "note".
+  Result<Json> set_curated(std::string_view name, const Json& environment);
+  Status delete_curated(std::string_view name);
 
   // Machines that have joined the workspace, and one's own.
   Result<Json> machines(std::string_view workspace);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "dialects/environment_file.h"
 #include "dialects/expressions.h"
 #include "dialects/overrides.h"
 #include "dialects/scalar.h"
@@ -340,6 +341,28 @@ void collect_places(const Document& document, const Node& node, const std::strin
 
 }  // namespace
 
+// What it runs in, and how a container of it is started. `folder` empty: no file is looked at.
+void find_environment(const Document& document, const fs::path& folder, Job& job,
+                      Findings& findings) {
+  EnvironmentDraft draft;
+  const Node* value = at(document.root, "environment");
+  if (value != nullptr) read_environment(document, *value, folder, findings, draft);
+  const Node* shm = at(document.root, "resources.shm_size");
+  const Node* arguments = at(document.root, "resources.docker_args");
+  if (shm != nullptr && shm->is_scalar()) draft.environment.shm_size = shm->text;
+  if (arguments != nullptr && arguments->is_scalar()) {
+    draft.environment.arguments = {arguments->text};
+  } else if (arguments != nullptr) {
+    for (const Node& word : arguments->children) draft.environment.arguments.push_back(word.text);
+  }
+  job.spec.environment = std::move(draft.environment);
+  job.build = draft.build;
+}
+
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
 Result<Job> load_job(const JobAsk& ask) {
   Job job;
   if (!ask.name.empty()) {
@@ -354,7 +377,10 @@ Result<Job> load_job(const JobAsk& ask) {
   const std::string name =
       at(document.root, "name") != nullptr ? at(document.root, "name")->text : "";
   if (job.id.empty() && name.empty()) job.id = new_run_id();
-  if (document.root.is_map()) Interpreter(document, findings, job).interpret();
+  if (document.root.is_map()) {
+    Interpreter(document, findings, job).interpret();
+    find_environment(document, folder_of(ask.file), job, findings);
+  }
   if (has_errors(findings)) return std::unexpected(as_error(findings));
   job.warnings = warnings_of(findings);
   collect_places(document, document.root, "", job.places);
@@ -371,7 +397,10 @@ Findings validate_job(std::string_view text, std::string file,
   }
   check_document(*document, sets, findings);
   Job job;
-  if (document->root.is_map()) Interpreter(*document, findings, job).interpret();
+  if (document->root.is_map()) {
+    Interpreter(*document, findings, job).interpret();
+    find_environment(*document, {}, job, findings);
+  }
   return findings;
 }
 

@@ -22,7 +22,8 @@ struct Job {
   RunSpec spec;
   RunId id;            // The one asked for, else the file's `name`, else a new one.
   bool named = false;  // Not a new one.
-  fs::path code;  // The folder (or single file) to snapshot, found from the job file; empty: none.
+  fs::path code;   // The folder (or single file) to snapshot, found from the job file; empty: none.
+  fs::path build;  // The folder of a Dockerfile: spec.environment.recipe.context.
   std::map<std::string, std::string> places;  // "compute" -> "job.yml:4".
   std::vector<std::string> warnings;          // "FILE:LINE: …", to be shown as they are.
 };

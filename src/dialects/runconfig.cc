@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/id.h"
+#include "dialects/runconfig_environment.h"
 #include "dialects/runconfig_spec.h"
 
 namespace trainyard::dialects {
@@ -35,15 +36,30 @@ Result<Document> read_environment(const std::string& path, const fs::path& proje
               "It is looked for in the project and beside the run configuration.");
 }
 
-void check_environment(const Document& environment, const Node& whole, Findings& findings) {
-  if (environment.root.find("dependencies") != nullptr) {
-    findings.push_back(
-        {Severity::error, environment.place(1),
-         "is a conda file; conda environments come with a later version",
-         "Until then leave `environment` out, and the Python that is there is used."});
-    return;
+// A conda file in the place of an environment's is one whose packages it has.
+bool is_conda(const Document& environment) {
+  return environment.root.find("dependencies") != nullptr;
+}
+
+Environment conda_of(const Document& environment, Findings& findings) {
+  Environment made;
+  Warnings warnings;
+  const Status added = add_conda(environment, environment.root, made, warnings);
+  for (std::string& warning : warnings) {
+    findings.push_back({Severity::warning, "", std::move(warning), {}});
   }
-  runconfig_keys().check(environment, whole, findings, kEnvironment);
+  if (!added) {
+    findings.push_back({Severity::error, "", added.error().message, added.error().hint});
+  }
+  return made;
+}
+
+// Where files that are named are looked for.
+std::vector<fs::path> folders_of(const Sources& sources, const Runconfig& runconfig,
+                                 const RunconfigAsk& ask) {
+  std::vector<fs::path> folders = {ask.project, runconfig.source, runconfig.file.parent_path()};
+  if (sources.environment) folders.push_back(fs::path(sources.environment->file).parent_path());
+  return folders;
 }
 
 // ---- the whole of it ----
@@ -57,7 +73,7 @@ void check_root(const Document& document, Findings& findings) {
 void check_sources(Sources& sources, Findings& findings) {
   check_root(sources.main, findings);
   sources.whole = sources.main.root;
-  if (sources.environment) {
+  if (sources.environment && !is_conda(*sources.environment)) {
     check_root(*sources.environment, findings);
     runconfig_keys().spell(*sources.environment, findings, kEnvironment);
     Node* place = sources.whole.find(kEnvironment);
@@ -65,7 +81,8 @@ void check_sources(Sources& sources, Findings& findings) {
     place->children = sources.environment->root.children;
   }
   runconfig_keys().check(sources.main, sources.whole, findings);
-  if (sources.environment) check_environment(*sources.environment, sources.whole, findings);
+  if (!sources.environment || is_conda(*sources.environment)) return;
+  runconfig_keys().check(*sources.environment, sources.whole, findings, kEnvironment);
 }
 
 void collect_places(const Sources& sources, const Node& node, const std::string& path,
@@ -127,6 +144,14 @@ Result<Runconfig> load_runconfig(const RunconfigAsk& ask) {
   }
   check_sources(sources, findings);
   interpret(sources, ask, findings, runconfig);
+  EnvironmentDraft draft;
+  interpret_environment(sources, folders_of(sources, runconfig, ask), findings, draft);
+  runconfig.spec.environment = std::move(draft.environment);
+  if (sources.environment && is_conda(*sources.environment)) {
+    runconfig.spec.environment = conda_of(*sources.environment, findings);
+  }
+  runconfig.build = draft.build;
+  runconfig.registry_password = draft.password;
   collect_places(sources, sources.whole, "", runconfig.places);
   if (has_errors(findings)) return std::unexpected(as_error(findings));
   runconfig.warnings = warnings_of(findings);
@@ -150,6 +175,8 @@ Findings validate_runconfig(std::string_view text, std::string file) {
   check_sources(sources, findings);
   Runconfig runconfig;
   interpret(sources, {}, findings, runconfig);
+  EnvironmentDraft draft;
+  interpret_environment(sources, {}, findings, draft);
   return findings;
 }
 

@@ -24,6 +24,8 @@ struct Runconfig {
   // The interpreter is the word `python` and nobody wrote another: where PATH has no `python`,
   // `python3` is as good. It is spec.command[0] then.
   bool any_python = false;
+  fs::path build;                 // The folder of a Dockerfile: spec.environment.recipe.context.
+  std::string registry_password;  // Of spec.environment.registry; to be sealed.
   // "target" -> "aml_config/x.runconfig:3", for what is found wrong only later. What the command
   // line said is not in it.
   std::map<std::string, std::string> places;

@@ -20,14 +20,8 @@ constexpr std::string_view kOwnCluster = "target is amlcompute";
 constexpr std::string_view kContainerInstance = "target is containerinstance";
 
 constexpr std::string_view kContainers = "containers";
-constexpr std::string_view kConda = "conda environments";
 constexpr std::string_view kData = "datasets and datastores";
 constexpr std::string_view kNotHere = "belongs to another service";
-
-constexpr std::string_view kOwnPython =
-    "Until then set userManagedDependencies: true, and the Python that is there is used.";
-constexpr std::string_view kNoDocker =
-    "Until then set it to false, and the run is a process of the machine itself.";
 
 constexpr auto kAny = Type::any;
 constexpr auto kText = Type::text;
@@ -58,42 +52,54 @@ constexpr auto kKeys = std::to_array<Key>({
     {"jobName", kText, kWorks, "", "the run's display name"},
     {"environmentVariables", kMap, kWorks, "", "variables of the run; win over the environment's"},
     {"environmentVariables.*", kText, kWorks, "", ""},
-    {"environment.name", kText, kNoEffect, "default-environment|project_environment",
-     "a name for the reader; registered environments come later"},
-    {"environment.version", kText, kNoEffect, "*", "for the reader"},
+    {"environment.name", kText, kWorks, "default-environment",
+     "a registered or curated environment, if nothing else is said of it"},
+    {"environment.version", kText, kWorks, "", "which version of it; none: the latest"},
     {"environment.environmentVariables", kMap, kWorks, "", "variables of the run"},
     {"environment.environmentVariables.*", kText, kWorks, "", ""},
     {"environment.python.userManagedDependencies", kBool, kWorks, "false",
      "true: the interpreter below, as it is"},
     {"environment.python.interpreterPath", kText, kWorks, "python",
      "the interpreter, if `userManagedDependencies` is true; else it is `python`"},
-    {"environment.python.condaDependenciesFile", kText, kLater, "", kConda, kManaged, kOwnPython,
-     true},
-    {"environment.python.condaDependencies", kAny, kLater, "", kConda, kManaged, kOwnPython, true},
-    {"environment.python.baseCondaEnvironment", kText, kLater, "", kConda, kManaged, kOwnPython,
-     true},
-    {"environment.docker.enabled", kBool, kLater, "false", kContainers, "", kNoDocker},
-    {"environment.docker.baseImage", kText, kLater, "*", kContainers, kDocker},
-    {"environment.docker.baseDockerfile", kText, kLater, "*", kContainers, kDocker},
-    {"environment.docker.sharedVolumes", kBool, kLater, "*", kContainers, kDocker},
+    {"environment.python.condaDependenciesFile", kText, kWorks, "",
+     "a conda file of packages to install, from the project", kManaged, "", true},
+    {"environment.python.condaDependencies", kAny, kWorks, "", "the same, written here", kManaged,
+     "", true},
+    {"environment.python.requirementsFile", kText, kWorks, "",
+     "our own: a requirements file of packages to install", kManaged, "", true},
+    {"environment.python.baseCondaEnvironment", kText, kNoEffect, "",
+     "packages are installed into an environment of their own", kManaged, "", true},
+    {"environment.docker.enabled", kBool, kWorks, "false", "true: the run is in a container"},
+    {"environment.docker.baseImage", kText, kWorks, "*", "the image", kDocker},
+    {"environment.docker.baseDockerfile", kText, kWorks, "*",
+     "in its place a Dockerfile: its text, or its path", kDocker},
+    {"environment.docker.sharedVolumes", kBool, kNoEffect, "true|false", "found by itself", kDocker,
+     "", true},
     {"environment.docker.gpuSupport", kBool, kNoEffect, "true|false", "found by itself", kDocker},
-    {"environment.docker.shmSize", kText, kLater, "*", kContainers, kDocker},
-    {"environment.docker.arguments", kTexts, kLater, "*", kContainers, kDocker},
-    {"environment.docker.baseImageRegistry.address", kText, kLater, "*", kContainers, kDocker},
-    {"environment.docker.baseImageRegistry.username", kText, kLater, "*", kContainers, kDocker},
-    {"environment.docker.baseImageRegistry.password", kText, kLater, "*", kContainers, kDocker},
-    {"environment.docker.baseImageRegistry.registryIdentity", kAny, kLater, "*", kContainers,
+    {"environment.docker.shmSize", kText, kWorks, "*", "the size of /dev/shm", kDocker},
+    {"environment.docker.arguments", kTexts, kWorks, "",
+     "as `docker run` takes them; without docker, `-v` binds folders for the run alone"},
+    {"environment.docker.baseImageRegistry.address", kText, kWorks, "*",
+     "where the image comes from", kDocker},
+    {"environment.docker.baseImageRegistry.username", kText, kWorks, "*", "who asks there",
+     kDocker},
+    {"environment.docker.baseImageRegistry.password", kText, kWorks, "*",
+     "sealed at once, and shown nowhere", kDocker},
+    {"environment.docker.baseImageRegistry.secret", kText, kWorks, "*",
+     "our own: the secret that is the password", kDocker},
+    {"environment.docker.baseImageRegistry.registryIdentity", kAny, kLater, "", kContainers,
      kDocker},
     {"environment.docker.platform", kAny, kNoEffect, "*", "found by itself", kDocker},
-    {"environment.docker.preparation.commandLine", kText, kLater, "*", kContainers, kDocker},
+    {"environment.docker.preparation.commandLine", kText, kLater, "", kContainers, kDocker},
     {"environment.spark", kMap, kNoEffect, "*", kNotHere, kSpark},
     {"environment.databricks", kMap, kNoEffect, "", kNotHere},
     {"environment.inferencingStackVersion", kText, kNoEffect, "latest", kNotHere},
     {"environment.r", kAny, kNoEffect, "", kNotHere},
-    {"docker.useDocker", kBool, kLater, "false", kContainers, "", kNoDocker},
-    {"docker.sharedVolumes", kBool, kLater, "*", kContainers, kDocker},
-    {"docker.arguments", kTexts, kLater, "*", kContainers, kDocker},
-    {"docker.shmSize", kText, kLater, "*", kContainers, kDocker},
+    {"docker.useDocker", kBool, kWorks, "false",
+     "true: the run is in a container; wins over `environment.docker.enabled`"},
+    {"docker.sharedVolumes", kBool, kNoEffect, "true|false", "found by itself", kDocker, "", true},
+    {"docker.arguments", kTexts, kWorks, "", "in the place of `environment.docker.arguments`"},
+    {"docker.shmSize", kText, kWorks, "*", "in the place of `environment.docker.shmSize`", kDocker},
     {"history.outputCollection", kBool, kWorks, "true", "false: `outputs/` is not kept"},
     {"history.snapshotProject", kBool, kNoEffect, "true", "the code of a run is always kept"},
     {"history.directoriesToWatch", kTexts, kLater, "[logs]|[./logs]",
@@ -129,7 +135,8 @@ constexpr auto kKeys = std::to_array<Key>({
     {"credentialPassthrough", kBool, kNoEffect, "false", "there are no credentials to pass on"},
     {"applicationEndpoints", kMap, kLater, "", "interactive services"},
     {"argumentVector", kTexts, kWorks, "", "2018: `script` and `arguments` in one list"},
-    {"condaDependenciesFile", kText, kLater, "", kConda, kManaged, kOwnPython, true},
+    {"condaDependenciesFile", kText, kWorks, "", "2018: `environment.python.condaDependenciesFile`",
+     kManaged, "", true},
     {"sparkDependenciesFile", kText, kNoEffect, "*", kNotHere, kSpark},
     {"trackedRun", kBool, kNoEffect, "true", "every run is kept"},
 });
@@ -152,7 +159,8 @@ bool is_on(const Node& root, std::string_view path) {
 
 bool holds(std::string_view condition, const Node& root) {
   if (condition == kDocker) {
-    return is_on(root, "environment.docker.enabled") || is_on(root, "docker.useDocker");
+    const bool newer = at(root, "docker.useDocker") != nullptr;
+    return is_on(root, newer ? "docker.useDocker" : "environment.docker.enabled");
   }
   if (condition == kManaged) return !is_on(root, "environment.python.userManagedDependencies");
   if (condition == kMpi) return is_word(root, "communicator", {"mpi", "openmpi", "intelmpi"});

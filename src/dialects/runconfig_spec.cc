@@ -33,7 +33,6 @@ class Interpreter {
     spec_.keep_outputs = flag("history.outputCollection").value_or(true);
     variables("environment.environmentVariables");
     variables("environmentVariables");
-    registered();
     framework();
     communicator();
     if (ask_.words.empty()) {
@@ -107,16 +106,6 @@ class Interpreter {
         spec_.environment_variables[variable.key] = variable.text;
       }
     }
-  }
-
-  // A name without a word on what is in it means an environment kept elsewhere.
-  void registered() {
-    const bool named = text("environment.name").has_value();
-    const bool defined = at(sources_.whole, "environment.python") != nullptr ||
-                         at(sources_.whole, "environment.docker") != nullptr;
-    if (!named || defined) return;
-    error("environment.name", "environment.name: registered environments come with a later version",
-          "Until then leave it out, and the Python that is there is used.");
   }
 
   void framework() {

@@ -167,7 +167,7 @@ TEST_CASE("our own sample runs as it is") {
   CHECK(parse_document(sample_conda_dependencies(), "conda.yml"));
 }
 
-TEST_CASE("the template's train-local runs with its own Python, and names what is refused else") {
+TEST_CASE("the template's train-local runs with its own Python, whatever its docker section says") {
   const std::string text =
       "script: train.py\narguments: [--data-path, /data]\ntarget: local\nframework: Python\n"
       "communicator: None\nnodeCount: 1\nenvironment:\n  environmentVariables:\n"
@@ -180,15 +180,14 @@ TEST_CASE("the template's train-local runs with its own Python, and names what i
       "    arguments: [-v, C:\\some\\path:/data]\n";
   const auto loaded = Project(text + "true" + rest + "false" + end).load();
   REQUIRE_MESSAGE(loaded, loaded.error().message);
-  CHECK(loaded->warnings.empty());
+  REQUIRE(loaded->warnings.size() == 1);
+  CHECK(
+      holds(loaded->warnings[0], "'C:\\some\\path:/data' is a folder of Windows; it is left out"));
+  CHECK(loaded->spec.environment == Environment{});
   CHECK(loaded->spec.command == Words{"python", "train.py", "--data-path", "/data"});
 
-  CHECK(findings_of(text + "false" + rest + "true" + end) ==
-        "E 13: environment.python.condaDependenciesFile: comes with a later version (conda "
-        "environments)\n"
-        "E 15: environment.docker.enabled: comes with a later version (containers)\n");
+  CHECK(findings_of(text + "false" + rest + "true" + end) == "");
   CHECK(findings_of(text + "true" + rest + "true" + end + "docker:\n  useDocker: true,\n") ==
-        "E 15: environment.docker.enabled: comes with a later version (containers)\n"
         "E 19: docker.useDocker: must be true or false\n");
 }
 
@@ -362,15 +361,18 @@ TEST_CASE("an environment may be a file of its own") {
   CHECK(beside->spec.command[0] == "/opt/py");
   CHECK(beside->spec.environment_variables == Variables{{"A", "1"}});
 
-  project.put("envs/e.yml", "python:\n  userManagedDependencies: no\ndocker:\n  enabled: true\n");
+  project.put("envs/e.yml",
+              "docker:\n  enabled: true\n  baseImage: debian\n  baseDockerfile: FROM debian\n");
   CHECK(holds(project.load().error().message,
-              "envs/e.yml:4: environment.docker.enabled: comes with a later version"));
+              "envs/e.yml:4: environment.docker.baseDockerfile: there is a baseImage too"));
   project.put("envs/e.yml", "dockr: {}\n");
   REQUIRE(project.load());
   CHECK(holds(project.load()->warnings.at(0),
               "envs/e.yml:1: unknown key 'dockr' in environment; did you mean 'docker'?"));
-  project.put("envs/e.yml", "name: x\ndependencies: [python]\n");
-  CHECK(holds(project.load().error().message, "envs/e.yml:1: is a conda file"));
+  project.put("envs/e.yml", "name: x\ndependencies: [python=3.11, pip: [numpy]]\n");
+  REQUIRE(project.load());
+  REQUIRE(project.load()->spec.environment.recipe.requirements.size() == 1);
+  CHECK(project.load()->spec.environment.recipe.requirements[0].starts_with("numpy"));
   project.put("envs/e.yml", "[1]\n");
   CHECK(holds(project.load().error().message, "envs/e.yml:1: must be a map"));
 }
@@ -443,15 +445,14 @@ TEST_CASE("what comes later is refused by name, and what has no effect warns") {
       {"arguments: ['DatasetConsumptionConfig:x']",
        "E 1: arguments: 'DatasetConsumptionConfig:x' comes with a later version (datasets)\n"},
       {"docker: {useDocker: true}",
-       "E 1: docker.useDocker: comes with a later version (containers)\n"},
-      {"environment: {python: {condaDependencies: {dependencies: [x]}}}",
-       "E 1: environment.python.condaDependencies: comes with a later version (conda "
-       "environments)\n"},
-      {"environment: {name: default-environment}",
-       "E 1: environment.name: registered environments come with a later version\n"},
-      {"environment: {name: mine, python: {userManagedDependencies: true}}",
-       "W 1: environment.name: has no effect (a name for the reader; registered environments come "
-       "later)\n"},
+       "W 1: docker.useDocker: no image is named (environment.docker.baseImage); the run is a "
+       "process of the machine itself\n"},
+      {"environment: {name: a b}",
+       "E 1: environment.name: environment 'a b' is not a valid name\n"},
+      {"environment: {docker: {enabled: true, preparation: {commandLine: x}}}",
+       "E 1: environment.docker.preparation.commandLine: comes with a later version "
+       "(containers)\nW 1: environment.docker.enabled: no image is named "
+       "(environment.docker.baseImage); the run is a process of the machine itself\n"},
       {"history: {directoriesToWatch: [logs, x]}",
        "E 1: history.directoriesToWatch: comes with a later version (watched folders beside "
        "`logs`)\n"},

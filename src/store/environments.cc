@@ -224,6 +224,12 @@ Result<EnvironmentMade> register_environment(db::Transaction& transaction,
   return EnvironmentMade{std::move(record), true};
 }
 
+Result<std::vector<EnvironmentRecord>> environments_with_trees(db::Db& db) {
+  TRY_SET(db::Statement rows, db.query("SELECT " + std::string(kColumns) +
+                                       "WHERE e.environment LIKE '%\"context\":%' ORDER BY e.id"));
+  return read_records(std::move(rows));
+}
+
 Status archive_environment(db::Transaction& transaction, std::string_view workspace,
                            const EnvironmentName& name, bool archived) {
   TRY_SET(const Workspace of, load_workspace(transaction.db(), workspace));

@@ -37,6 +37,9 @@ Result<EnvironmentMade> register_environment(db::Transaction& transaction,
 Status archive_environment(db::Transaction& transaction, std::string_view workspace,
                            const EnvironmentName& name, bool archived);
 
+// Those that are built from a folder, with its tree; of every workspace.
+Result<std::vector<EnvironmentRecord>> environments_with_trees(db::Db& db);
+
 // ---- curated ----
 
 Result<std::vector<EnvironmentRecord>> list_curated(db::Db& db);  // By name.

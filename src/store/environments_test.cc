@@ -203,3 +203,19 @@ TEST_CASE("an admin changes what curated names stand for") {
   CHECK(!home.resolve("AzureML-Ours-7"));
   CHECK(drop("tensorflo").error().hint.find("'tensorflow'") != std::string::npos);
 }
+
+TEST_CASE("those that are built from a folder are found, for who checks its tree") {
+  Home home;
+  REQUIRE(home.put(record_of("plain", {"numpy"})));
+  EnvironmentRecord built = record_of("built", {});
+  built.environment.recipe.kind = EnvironmentKind::container;
+  built.environment.recipe.dockerfile = "Dockerfile";
+  built.environment.recipe.context = "abc";
+  REQUIRE(home.put(built));
+  REQUIRE(home.store->read([&](db::Db& db) -> Status {
+    TRY_SET(const auto found, store::environments_with_trees(db));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].environment.recipe.context == "abc");
+    return {};
+  }));
+}

@@ -42,8 +42,7 @@ class BadInput(YardTest):
         self.refused(2, "submit", "-e", "t", "--mem", "lots", "--", "true")
 
     def test_what_comes_later_is_refused_not_ignored(self):
-        for options in (["--input", "d=mount"], ["--image", "x"], ["--conda", "x.yml"],
-                        ["--distribution", "ray"], ["--checkpoint", "x"]):
+        for options in (["--input", "d=mount"], ["--distribution", "ray"], ["--checkpoint", "x"]):
             self.refused(2, "submit", "-e", "t", *options, "--", "true")
         self.assertEqual(self.json("run", "list"), [])
 

@@ -176,8 +176,9 @@ class Script(YardTest):
             "cycle": ("script: a.py\nenvironment: &e\n  python: *e\n", r"error: cycle.runconfig:3: "),
             "both": ("script: a.py\ncommand: echo\n", r"error: both.runconfig:2: command: script on line 1"),
             "json": ('{"script": "a.py",\n "nodeCount": 1 2\n', r"error: json.runconfig:2: "),
-            "docker": ("script: a.py\nenvironment:\n  docker:\n    enabled: true\n",
-                       r"error: docker.runconfig:4: environment.docker.enabled"),
+            "docker": ("script: a.py\nenvironment:\n  docker:\n    enabled: true\n    baseImage: a\n"
+                       "    baseDockerfile: FROM b\n",
+                       r"error: docker.runconfig:6: environment.docker.baseDockerfile"),
             "gone": ("script: gone.py\n", r"error: gone.runconfig:1: script 'gone.py' is not in"),
         }
         for name, (text, expected) in cases.items():
@@ -203,9 +204,8 @@ class Script(YardTest):
         self.assertLess(time.monotonic() - start, 2)
 
     def test_what_is_to_come_is_refused_by_name(self):
-        for option in ["-d", "--conda-dependencies"]:
-            self.assertIn("comes with a later version",
-                          self.refused(2, "run", "submit-script", option, "conda.yml", "a.py"))
+        self.assertIn("comes with a later version",
+                      self.refused(2, "run", "submit-hyperdrive", "-c", "a"))
         self.assertIn("says neither script nor command", self.refused(2, "run", "submit-script"))
 
     def test_tags_come_and_go(self):

@@ -97,6 +97,29 @@ extern const std::span<const Option> kComputeListSizesOptions;
 extern const std::span<const Option> kComputeSizeSetOptions;
 extern const std::span<const Option> kComputeSizeChoice;
 
+Result<int> environment_scaffold(Context& context);
+Result<int> environment_register(Context& context);
+Result<int> environment_create(Context& context);
+Result<int> environment_list(Context& context);
+Result<int> environment_show(Context& context);
+Result<int> environment_download(Context& context);
+Result<int> environment_build(Context& context);
+Result<int> environment_archive(Context& context);
+Result<int> environment_restore(Context& context);
+Result<int> environment_curated_list(Context& context);
+Result<int> environment_curated_set(Context& context);
+Result<int> environment_curated_delete(Context& context);
+// The environment named by the first word or -n, with -v.
+Result<EnvironmentName> chosen_environment(const Context& context);
+extern const std::span<const Option> kEnvironmentChoice;
+extern const std::span<const Option> kEnvironmentListOptions;
+extern const std::span<const Option> kEnvironmentDownloadOptions;
+extern const std::span<const Option> kEnvironmentScaffoldOptions;
+extern const std::span<const Option> kEnvironmentRegisterOptions;
+extern const std::span<const Option> kEnvironmentCreateOptions;
+extern const std::span<const Option> kEnvironmentCuratedSetOptions;
+extern const std::span<const Option> kEnvironmentCuratedChoice;
+
 Result<int> experiment_list(Context& context);
 // For lists that are short: newest first, cut by --last.
 extern const std::span<const Option> kListOptions;

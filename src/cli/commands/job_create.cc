@@ -60,7 +60,8 @@ Status check_new(client::Api& api, const RunId& id) {
 
 Result<Submission> make_submission(const Context& context, dialects::Job job) {
   for (const std::string& warning : job.warnings) context.warn(warning);
-  Submission submission{.spec = std::move(job.spec), .id = job.id, .places = job.places};
+  Submission submission{
+      .spec = std::move(job.spec), .id = job.id, .places = job.places, .build = job.build};
   RunSpec& spec = submission.spec;
   TRY_SET(spec.workspace, context.workspace());
   if (spec.experiment.empty() || context.args().has("experiment-name")) {

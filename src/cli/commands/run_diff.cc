@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
+#include "model/environment_record.h"
 #include "model/parameters.h"
 
 namespace trainyard::cli {
@@ -59,10 +60,45 @@ Values code_of(const Side& side) {
   return values;
 }
 
+std::string without_place(const std::string& line) { return line.substr(0, line.find("  # ")); }
+
+// "numpy==1.26.4" is the package numpy of that version.
+void add_lock(const Json& lock, Values& values) {
+  for (const Json& item : lock) {
+    const std::string line = cell(item);
+    const size_t equals = line.find("==");
+    if (equals == std::string::npos) {
+      values["lock." + line] = line;
+    } else {
+      values["package." + line.substr(0, equals)] = line.substr(equals + 2);
+    }
+  }
+}
+
+// What the environment is made of: exact versions where they are known, else what was asked for.
+void add_packages(const Side& side, Values& values) {
+  const Environment& environment = side.spec.environment;
+  const Recipe& recipe = environment.recipe;
+  if (recipe.kind == EnvironmentKind::system) return;
+  values["environmentKind"] = to_string(recipe.kind);
+  values["environmentHash"] = environment.hash.substr(0, 12);
+  if (!recipe.image.empty()) values["image"] = recipe.image;
+  if (!recipe.python.empty()) values["python"] = recipe.python;
+  if (!environment.arguments.empty()) values["dockerArguments"] = join(environment.arguments, " ");
+  const auto shown = side.run.find("environment");
+  if (shown != side.run.end() && shown->is_object() && shown->contains("lock")) {
+    return add_lock((*shown)["lock"], values);
+  }
+  if (!environment.lock.empty()) return add_lock(Json(environment.lock), values);
+  for (const auto* lines : {&recipe.conda, &recipe.requirements}) {
+    for (const std::string& line : *lines) values["asked." + without_place(line)] = "yes";
+  }
+}
+
 // Where and in what it runs; of secrets the names.
 Values environment_of(const Side& side) {
   const RunSpec& spec = side.spec;
-  Values values = {{"environment", cell_of(side.run, "environment")},
+  Values values = {{"environment", label(spec.environment)},
                    {"target", spec.target},
                    {"command", join(spec.command, " ")},
                    {"nodes", spec.nodes},
@@ -73,6 +109,8 @@ Values environment_of(const Side& side) {
                    {"memoryBytes", spec.resources.memory_bytes},
                    {"timeLimitSeconds", spec.time_limit_s},
                    {"secrets", join(spec.secrets, ", ")}};
+  add_packages(side, values);
+  for (const auto& [name, value] : spec.environment.variables) values["env." + name] = value;
   for (const auto& [name, value] : spec.submit_environment) values["env." + name] = value;
   for (const auto& [name, value] : spec.environment_variables) values["env." + name] = value;
   return values;

@@ -2,6 +2,7 @@
 #include "cli/commands/commands.h"
 #include "cli/submission.h"
 #include "dialects/expressions.h"
+#include "model/environment_record.h"
 #include "model/parameters.h"
 
 namespace trainyard::cli {
@@ -9,14 +10,14 @@ namespace {
 
 constexpr std::string_view kFields[] = {
     "experiment", "name", "target", "priority",           "cpus",        "gpus",
-    "mem",        "time", "nodes",  "processes-per-node", "max-retries",
+    "mem",        "time", "nodes",  "processes-per-node", "max-retries", "environment",
 };
 
 constexpr Option kOptions[] = {
     {"--set", Takes::value, "K=V",
      "Another value for a parameter of the script, or for one of: experiment, name, target, "
-     "priority, cpus, gpus, mem, time, nodes, processes-per-node, max-retries, env.NAME, tag.NAME. "
-     "Again for more."},
+     "priority, cpus, gpus, mem, time, nodes, processes-per-node, max-retries, environment, "
+     "env.NAME, tag.NAME. Again for more."},
     {"--code", Takes::value, "DIR", "Other code, from this folder; else what the run had."},
     {"--async --no-wait", Takes::nothing, "", "Print the new run's id and do not wait."},
     {"--download", Takes::value, "DIR", "Fetch the outputs into DIR/outputs at the end."},
@@ -28,6 +29,16 @@ Result<int> whole(const std::string& text, const std::string& key) {
     return fail(ErrorKind::invalid, "--set " + key + ": is out of range");
   }
   return static_cast<int>(value);
+}
+
+// In the place of all that it had; else it keeps what its name stood for then.
+Status set_environment(RunSpec& spec, const std::string& value) {
+  spec.environment = {};
+  if (value == "system") return {};
+  TRY_SET(const EnvironmentName name, parse_environment_name(value));
+  spec.environment.name = name.name;
+  spec.environment.version = name.version;
+  return {};
 }
 
 // What the command line of `submit` says by options. False: no such key.
@@ -55,6 +66,8 @@ Result<bool> set_field(RunSpec& spec, const std::string& key, const std::string&
     TRY_SET(spec.processes_per_node, whole(value, key));
   } else if (key == "max-retries") {
     TRY_SET(spec.retry.max, whole(value, key));
+  } else if (key == "environment") {
+    TRY(set_environment(spec, value));
   } else if (key.starts_with("env.") && key.size() > 4) {
     spec.environment_variables[key.substr(4)] = value;
   } else if (key.starts_with("tag.") && key.size() > 4) {

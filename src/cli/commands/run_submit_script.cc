@@ -1,6 +1,7 @@
 #include <set>
 
 #include "cli/commands/commands.h"
+#include "cli/environment_options.h"
 #include "cli/submission.h"
 #include "dialects/runconfig.h"
 
@@ -16,7 +17,8 @@ constexpr Option kOptions[] = {
      "Where to run; else what the run configuration says."},
     {"--source-directory", Takes::value, "DIR", "The code to take along; else the project."},
     {"--async --no-wait", Takes::nothing, "", "Print the run's id and do not wait."},
-    {"--conda-dependencies -d", Takes::value, "FILE", "", Since::later},
+    {"--conda-dependencies -d", Takes::value, "FILE",
+     "Packages to install, in the place of what the run configuration names."},
 };
 
 // As it was typed: that is how a place in a file is shown.
@@ -40,6 +42,39 @@ Result<dialects::Runconfig> load(const Context& context, dialects::RunconfigAsk 
   return dialects::load_runconfig(ask);
 }
 
+// What the options say of the environment, upon what the run configuration says.
+Status settle_packages(const Context& context, dialects::Runconfig& config) {
+  const Args& args = context.args();
+  dialects::EnvironmentDraft draft{.environment = std::move(config.spec.environment),
+                                   .build = std::move(config.build),
+                                   .password = std::move(config.registry_password),
+                                   .description = {}};
+  if (args.has("conda-dependencies")) {
+    const std::string file = args.value("conda-dependencies");
+    Environment& environment = draft.environment;
+    Recipe& recipe = environment.recipe;
+    if (recipe.kind != EnvironmentKind::container) recipe = {};
+    recipe.python.clear();
+    recipe.requirements.clear();
+    recipe.options.clear();
+    recipe.channels.clear();
+    recipe.conda.clear();
+    environment.left_out.clear();
+    std::error_code ignored;
+    if (!fs::is_regular_file(file, ignored)) {
+      return fail(ErrorKind::not_found, "-d " + file + ": no such file");
+    }
+    dialects::Warnings warnings;
+    TRY(dialects::add_conda(file, environment, warnings));
+    for (const std::string& warning : warnings) context.warn(warning);
+  }
+  TRY(apply_environment_options(context, draft));
+  config.spec.environment = std::move(draft.environment);
+  config.build = std::move(draft.build);
+  config.registry_password = std::move(draft.password);
+  return {};
+}
+
 }  // namespace
 
 constinit const std::span<const Option> kRunSubmitScriptOptions = kOptions;
@@ -57,9 +92,17 @@ Result<int> run_submit_script(Context& context) {
   for (const std::string& warning : config.warnings) {
     if (said.insert(warning).second) context.warn(warning);
   }
-  Submission submission{
-      .spec = std::move(config.spec), .id = new_run_id(), .places = std::move(config.places)};
-  if (config.any_python) submission.spec.command.front() = find_python();
+  TRY(settle_packages(context, config));
+  if (!args.has("environment")) config.places["environment"] = config.places["environment.name"];
+  Submission submission{.spec = std::move(config.spec),
+                        .id = new_run_id(),
+                        .places = std::move(config.places),
+                        .build = std::move(config.build),
+                        .registry_password = std::move(config.registry_password)};
+  const Environment& environment = submission.spec.environment;
+  const bool machines =
+      environment.name.empty() && environment.recipe.kind == EnvironmentKind::system;
+  if (config.any_python && machines) submission.spec.command.front() = find_python();
   TRY_SET(submission.spec.workspace, context.workspace());
   TRY_SET(submission.spec.experiment, experiment_for(context, folder));
   submission.spec.submit_environment = submit_environment();

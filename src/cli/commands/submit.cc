@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
+#include "cli/environment_options.h"
 #include "cli/submission.h"
 
 namespace trainyard::cli {
@@ -28,10 +29,6 @@ constexpr Option kOptions[] = {
     {"--secret", Takes::value, "SECRET", "A secret to be a variable of that name; again for more."},
     {"--download", Takes::value, "DIR", "Fetch the outputs into DIR/outputs at the end."},
     {"--async --no-wait", Takes::nothing, "", "Print the run's id and do not wait."},
-    {"--environment", Takes::value, "NAME", "", Since::later},
-    {"--requirements", Takes::value, "FILE", "", Since::later},
-    {"--conda", Takes::value, "FILE", "", Since::later},
-    {"--image", Takes::value, "IMAGE", "", Since::later},
     {"--input", Takes::value, "SPEC", "", Since::later},
     {"--checkpoint", Takes::value, "DIR", "", Since::later},
 };
@@ -80,7 +77,12 @@ Result<RunSpec> make_spec(const Context& context, const fs::path& folder) {
   const Args& args = context.args();
   RunSpec spec;
   spec.command = args.rest();
-  if (spec.command.empty()) {
+  dialects::EnvironmentDraft draft;
+  TRY(apply_environment_options(context, draft));
+  spec.environment = std::move(draft.environment);
+  // An image, or what a name stands for, may have a command of its own.
+  const bool has_own = args.has("image") || !spec.environment.name.empty();
+  if (spec.command.empty() && !has_own) {
     return fail(ErrorKind::invalid, "no command to run",
                 "Put it after --, as in: trainyard submit -- python train.py");
   }

@@ -1,0 +1,105 @@
+#include "api/test_yard.h"
+
+// Environments by name, as people see and change them over the API.
+namespace trainyard::api {
+namespace {
+
+using enum http::Method;
+
+struct Shop {
+  Yard yard;
+  http::Client admin = yard.over_socket();
+
+  http::Response ask(http::Method method, std::string_view rest, std::string body = {}) {
+    return send(admin, method, "/api/v1/workspaces/default/environments" + std::string(rest),
+                std::move(body));
+  }
+  http::Response put(std::string_view name, std::string_view requirement) {
+    const Json body = {{"name", name},
+                       {"description", "of the test"},
+                       {"recipe", {{"kind", "venv"}, {"requirements", {requirement}}}}};
+    return ask(post, "", wire::dump(body));
+  }
+};
+
+TEST_CASE("an environment is registered once, and again where it is another") {
+  Shop shop;
+  const http::Response made = shop.put("mine", "numpy");
+  CHECK(made.status == 201);
+  const Json json = json_of(made);
+  CHECK(json["version"] == "1");
+  CHECK(json["kind"] == "venv");
+  CHECK(json["description"] == "of the test");
+  CHECK(json["hash"].get<std::string>().size() == 64);
+  CHECK(shop.put("mine", "numpy").status == 200);
+  CHECK(json_of(shop.put("mine", "pandas"))["version"] == "2");
+  CHECK(json_of(shop.ask(get, ""))["items"].size() == 1);
+  CHECK(json_of(shop.ask(get, "?name=mine"))["items"].size() == 2);
+  CHECK(json_of(shop.ask(get, "/mine"))["version"] == "2");
+  CHECK(json_of(shop.ask(get, "/mine?version=1"))["recipe"]["requirements"] == Json{"numpy"});
+  CHECK(shop.ask(get, "/mine?version=9").status == 404);
+}
+
+TEST_CASE("what is wrong with an environment is said when it is registered") {
+  Shop shop;
+  CHECK(shop.put("AzureML-mine", "numpy").status == 400);
+  CHECK(shop.put("a b", "numpy").status == 400);
+  CHECK(shop.ask(post, "", R"({"name":"x","recipe":{"kind":"container"}})").status == 400);
+  CHECK(shop.ask(post, "", R"({"name":"x","recipe":{"kind":"nothing"}})").status == 400);
+  CHECK(shop.ask(post, "", R"({"name":"x","base":"nowhere"})").status == 404);
+  const std::string secret =
+      R"({"name":"x","recipe":{"kind":"container","image":"i"},"registry":{"address":"r","secret":"s"}})";
+  CHECK(shop.ask(post, "", secret).status == 404);
+}
+
+TEST_CASE("an environment put upon another has what that had then") {
+  Shop shop;
+  REQUIRE(shop.put("mine", "numpy").status == 201);
+  const http::Response made =
+      shop.ask(post, "", R"({"name":"more","base":"mine:1","recipe":{"requirements":["tqdm"]}})");
+  CHECK(made.status == 201);
+  CHECK(json_of(made)["recipe"]["requirements"] == Json{"numpy", "tqdm"});
+}
+
+TEST_CASE("a curated environment is shown by any name that its pattern fits") {
+  Shop shop;
+  const Json found = json_of(shop.ask(get, "/AzureML-PyTorch-1.6-GPU?version=44"));
+  CHECK(found["curated"] == true);
+  CHECK(found["name"] == "AzureML-PyTorch-1.6-GPU");
+  CHECK(!found["note"].get<std::string>().empty());
+}
+
+TEST_CASE("a version is archived and comes back, and nothing else of it changes") {
+  Shop shop;
+  REQUIRE(shop.put("mine", "numpy").status == 201);
+  CHECK(shop.ask(patch, "/mine", R"({"archived":true})").status == 204);
+  CHECK(json_of(shop.ask(get, ""))["items"].empty());
+  CHECK(json_of(shop.ask(get, "?archived=1"))["items"].size() == 1);
+  CHECK(shop.ask(get, "/mine").status == 404);
+  CHECK(shop.ask(patch, "/mine?version=1", R"({"archived":false})").status == 204);
+  CHECK(shop.ask(get, "/mine").status == 200);
+  CHECK(shop.ask(patch, "/mine", R"({"recipe":{}})").status == 400);
+  CHECK(shop.ask(patch, "/none", R"({"archived":true})").status == 404);
+}
+
+TEST_CASE("the table of curated environments is an admin's to change") {
+  Shop shop;
+  const auto curated = [&](http::Method method, std::string_view name, std::string body = {}) {
+    return send(shop.admin, method, "/api/v1/curated-environments" + std::string(name),
+                std::move(body));
+  };
+  const size_t before = json_of(curated(get, ""))["items"].size();
+  CHECK(curated(put, "/AzureML-Ours-%2A",
+                R"({"note":"ask us","recipe":{"kind":"venv","requirements":["ours"]}})")
+            .status == 200);
+  CHECK(json_of(curated(get, ""))["items"].size() == before + 1);
+  CHECK(json_of(shop.ask(get, "/azureml-ours-3"))["note"] == "ask us");
+  CHECK(
+      curated(put, "/x", R"({"recipe":{"kind":"container","image":"i"},"registry":{"secret":"s"}})")
+          .status == 400);
+  CHECK(curated(del, "/AzureML-Ours-%2A").status == 204);
+  CHECK(curated(del, "/AzureML-Ours-%2A").status == 404);
+}
+
+}  // namespace
+}  // namespace trainyard::api

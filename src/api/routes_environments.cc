@@ -1,0 +1,212 @@
+#include "api/realise.h"
+#include "api/route.h"
+#include "model/environment_record.h"
+#include "store/environments.h"
+#include "store/workspaces.h"
+#include "wire/environments.h"
+
+namespace trainyard::api {
+namespace {
+
+constexpr size_t kBodyMax = 4 << 20;
+constexpr size_t kDescriptionMax = 64 * 1024;
+
+std::string_view workspace_in(const Call& call) { return call.request.param("workspace"); }
+
+// {environment} and ?version.
+Result<EnvironmentName> name_in(const Call& call) {
+  EnvironmentName name{std::string(call.request.param("environment")),
+                       std::string(call.request.query_or("version", ""))};
+  if (name.version == kLatest) name.version.clear();
+  TRY(check_name(name.name, "environment"));
+  if (!name.version.empty()) TRY(check_name(name.version, "version"));
+  return name;
+}
+
+// With the hash that a run of it would have; a machine that cannot say leaves it out.
+Json shown(const Call& call, const EnvironmentRecord& record, std::string_view workspace) {
+  EnvironmentRecord whole = record;
+  whole.environment.name.clear();
+  const auto resolved = call.house.control->resolve_environment(workspace, whole.environment);
+  whole.environment = resolved ? *resolved : record.environment;
+  whole.environment.name = record.environment.name;
+  return wire::environment_record_to_json(whole);
+}
+
+Result<http::Response> list_environments(const Call& call) {
+  TRY_SET(const Window window, window_of(call.request));
+  store::EnvironmentFilter filter{.name = std::string(call.request.query_or("name", ""))};
+  TRY_SET(const int64_t archived, query_number(call.request, "archived", 0, {0, 1}));
+  filter.archived = archived == 1;
+  TRY(check_workspace(call, workspace_in(call)));
+  std::vector<EnvironmentRecord> records;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(records, store::list_environments(db, workspace_in(call), filter));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  return answer_page(window, records.size(),
+                     [&](size_t i) { return wire::environment_record_to_json(records[i]); });
+}
+
+// The environment of a body, checked as a submission of it would be.
+Result<EnvironmentRecord> record_in(const Call& call, const Json& body) {
+  EnvironmentRecord record;
+  TRY_SET(record.environment, wire::decode_environment(body));
+  TRY_SET(record.description, wire::string_member(body, "description"));
+  TRY_SET(record.note, wire::string_member(body, "note"));
+  if (record.description.size() > kDescriptionMax || record.note.size() > kDescriptionMax) {
+    return fail(ErrorKind::invalid, "the description is too long");
+  }
+  record.environment.hash.clear();
+  record.environment.recipe.platform.clear();
+  record.environment.lock.clear();
+  record.created_by = call.identity.user;
+  record.created = call.house.clock.wall();
+  return record;
+}
+
+// A base that is named becomes part of the recipe: a version stays what it was.
+Status settle(const Call& call, EnvironmentRecord& record, const Json& body) {
+  TRY_SET(const std::string base, wire::string_member(body, "base"));
+  Environment asked = record.environment;
+  asked.name.clear();
+  asked.version.clear();
+  if (!base.empty()) {
+    TRY_SET(const EnvironmentName name, parse_environment_name(base));
+    asked.name = name.name;
+    asked.version = name.version;
+  }
+  TRY_SET(Environment resolved, call.house.control->resolve_environment(workspace_in(call), asked));
+  if (!resolved.recipe.context.empty()) {
+    TRY(call.house.trees.check_whole(resolved.recipe.context));
+  }
+  resolved.name = record.environment.name;
+  resolved.version = record.environment.version;
+  record.environment = std::move(resolved);
+  return {};
+}
+
+Result<http::Response> register_environment(const Call& call) {
+  TRY_SET(const Json body, body_object(call.request));
+  TRY_SET(EnvironmentRecord record, record_in(call, body));
+  TRY(check_environment_name(record.environment.name));
+  record.note.clear();
+  TRY(settle(call, record, body));
+  store::EnvironmentMade made;
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY_SET(made, store::register_environment(transaction, workspace_in(call), record));
+    return {};
+  };
+  TRY(call.house.store.write(Durable::yes, change));
+  return answer(shown(call, made.record, workspace_in(call)), made.made ? 201 : 200);
+}
+
+Result<http::Response> show_environment(const Call& call) {
+  TRY_SET(const EnvironmentName name, name_in(call));
+  TRY(check_workspace(call, workspace_in(call)));
+  EnvironmentRecord record;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(record, store::resolve_environment(db, workspace_in(call), name));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  return answer(shown(call, record, workspace_in(call)));
+}
+
+Result<http::Response> environment_state(const Call& call) {
+  TRY_SET(const EnvironmentName name, name_in(call));
+  Environment asked;
+  asked.name = name.name;
+  asked.version = name.version;
+  TRY_SET(const Environment environment,
+          call.house.control->resolve_environment(workspace_in(call), asked));
+  return show_stand(call, environment, std::string(workspace_in(call)));
+}
+
+Result<http::Response> change_environment(const Call& call) {
+  TRY_SET(const EnvironmentName name, name_in(call));
+  TRY_SET(const Json body, body_object(call.request));
+  for (const auto& [key, value] : body.items()) {
+    if (key == "archived") continue;
+    return fail(ErrorKind::invalid, "'" + key + "' of an environment cannot be changed",
+                "A version stays as it is, but for archived. Register it again: the next version.");
+  }
+  TRY_SET(const bool archived, wire::bool_member(body, "archived"));
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    return store::archive_environment(transaction, workspace_in(call), name, archived);
+  };
+  TRY(call.house.store.write(Durable::yes, change));
+  return no_content();
+}
+
+// ---- curated ----
+
+Result<http::Response> list_curated(const Call& call) {
+  TRY_SET(const Window window, window_of(call.request));
+  std::vector<EnvironmentRecord> records;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(records, store::list_curated(db));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  return answer_page(window, records.size(),
+                     [&](size_t i) { return wire::environment_record_to_json(records[i]); });
+}
+
+Result<http::Response> set_curated(const Call& call) {
+  TRY_SET(const Json body, body_object(call.request));
+  TRY_SET(EnvironmentRecord record, record_in(call, body));
+  record.environment.name = call.request.param("environment");
+  if (!record.environment.registry.secret.empty()) {
+    return fail(ErrorKind::invalid, "a secret is of one workspace, a curated environment of all",
+                "Register it in the workspace instead.");
+  }
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    return store::set_curated(transaction, record);
+  };
+  TRY(call.house.store.write(Durable::yes, change));
+  return answer(wire::environment_record_to_json(record));
+}
+
+Result<http::Response> delete_curated(const Call& call) {
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    return store::delete_curated(transaction, call.request.param("environment"));
+  };
+  TRY(call.house.store.write(Durable::yes, change));
+  return no_content();
+}
+
+using enum http::Method;
+constexpr RouteRow kRoutes[] = {
+    {get, "/api/v1/workspaces/{workspace}/environments", Needs::reader, Attempts::allowed,
+     list_environments,
+     "Lists the registered environments: of each the latest version, or all versions of one.",
+     "name archived limit cursor"},
+    {post, "/api/v1/workspaces/{workspace}/environments", Needs::submitter, Attempts::refused,
+     register_environment,
+     "Registers an environment. What does the same as a version is that version, 200.", "",
+     kBodyMax},
+    {get, "/api/v1/workspaces/{workspace}/environments/{environment}", Needs::reader,
+     Attempts::allowed, show_environment,
+     "Shows what a name stands for: a registered environment, else a curated one.", "version"},
+    {get, "/api/v1/workspaces/{workspace}/environments/{environment}/state", Needs::submitter,
+     Attempts::refused, environment_state,
+     "How far an environment is: state, progress, log. Asking has it made.",
+     "version need begin log wait"},
+    {patch, "/api/v1/workspaces/{workspace}/environments/{environment}", Needs::submitter,
+     Attempts::refused, change_environment,
+     "Archives all versions or one of an environment, or brings them back.", "version"},
+    {get, "/api/v1/curated-environments", Needs::reader, Attempts::allowed, list_curated,
+     "Lists the curated environments.", "limit cursor"},
+    {put, "/api/v1/curated-environments/{environment}", Needs::admin, Attempts::refused,
+     set_curated, "Says what a curated name, or all that a pattern fits, stands for."},
+    {del, "/api/v1/curated-environments/{environment}", Needs::admin, Attempts::refused,
+     delete_curated, "Deletes a curated name."},
+};
+
+}  // namespace
+
+std::span<const RouteRow> environment_routes() { return kRoutes; }
+
+}  // namespace trainyard::api

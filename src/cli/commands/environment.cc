@@ -1,0 +1,138 @@
+// Registered environments: seen, downloaded, put away.
+#include "cli/commands/commands.h"
+#include "cli/environment_view.h"
+#include "cli/exit.h"
+#include "client/blobs.h"
+#include "dialects/environment_file.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr Option kNames[] = {
+    {"--name -n", Takes::value, "NAME", "The environment: NAME, NAME:3 or NAME@latest."},
+    {"--version -v", Takes::value, "V", "Which version; else the latest."},
+};
+constexpr Option kList[] = {
+    {"--name -n", Takes::value, "NAME", "All versions of this one."},
+    {"--include-archived", Takes::nothing, "", "Those that were put away too."},
+    {"--last", Takes::value, "N", "The newest N; else all."},
+};
+constexpr Option kScaffold[] = {
+    {"--name -n", Takes::value, "NAME", "What to call it."},
+    {"--directory -d", Takes::value, "DIR", "Where to write its files."},
+};
+constexpr Option kDownload[] = {
+    {"--directory -d", Takes::value, "DIR", "Where to write its files."},
+    {"--overwrite", Takes::nothing, "", "Replace files that are there."},
+};
+
+Status write_files(const std::vector<dialects::TextFile>& files, const fs::path& folder,
+                   bool overwrite) {
+  std::error_code ignored;
+  for (const dialects::TextFile& file : files) {
+    const fs::path path = folder / file.name;
+    if (!overwrite && fs::exists(fs::symlink_status(path, ignored))) {
+      return fail(ErrorKind::conflict, path.string() + " is there already",
+                  "Say --overwrite to replace it, or choose another folder.");
+    }
+  }
+  TRY(make_dirs(folder));
+  for (const dialects::TextFile& file : files) TRY(write_file(folder / file.name, file.text));
+  return {};
+}
+
+Result<fs::path> chosen_folder(const Context& context) {
+  const std::string given = context.args().value("directory");
+  if (given.empty()) {
+    return fail(ErrorKind::invalid, "which folder?",
+                "As in: trainyard " + std::string(context.command().name) + " -n NAME -d DIR");
+  }
+  return fs::path(given);
+}
+
+Result<int> set_archived(Context& context, bool archived) {
+  TRY_SET(const EnvironmentName name, chosen_environment(context));
+  TRY_SET(const std::string workspace, context.workspace());
+  TRY_SET(client::Api * api, context.api());
+  TRY(api->archive_environment(workspace, name, archived));
+  context.say("environment " + name.name + (name.version.empty() ? "" : ":" + name.version) +
+              (archived ? " is put away" : " is back"));
+  return kExitOk;
+}
+
+}  // namespace
+
+constinit const std::span<const Option> kEnvironmentChoice = kNames;
+constinit const std::span<const Option> kEnvironmentListOptions = kList;
+constinit const std::span<const Option> kEnvironmentScaffoldOptions = kScaffold;
+constinit const std::span<const Option> kEnvironmentDownloadOptions = kDownload;
+
+Result<EnvironmentName> chosen_environment(const Context& context) {
+  const Args& args = context.args();
+  std::vector<std::string> names = args.words();
+  if (args.has("name")) names.push_back(args.value("name"));
+  if (names.size() != 1 || names.front().empty()) {
+    return fail(ErrorKind::invalid,
+                names.empty() ? "which environment?" : "one environment at a time",
+                "As in: trainyard " + std::string(context.command().name) +
+                    " -n NAME. They are listed by: trainyard environment list");
+  }
+  TRY_SET(EnvironmentName name, parse_environment_name(names.front()));
+  if (args.knows("version") && args.has("version") && args.value("version") != kLatest) {
+    name.version = args.value("version");
+    TRY(check_name(name.version, "version"));
+  }
+  return name;
+}
+
+Result<int> environment_list(Context& context) {
+  const Args& args = context.args();
+  TRY_SET(const std::string workspace, context.workspace());
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json environments,
+          api->environments(workspace, args.value("name"), args.has("include-archived")));
+  TRY(print_list(context, environments, environment_view()));
+  return kExitOk;
+}
+
+Result<int> environment_show(Context& context) {
+  TRY_SET(const EnvironmentName name, chosen_environment(context));
+  TRY_SET(const std::string workspace, context.workspace());
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json environment, api->environment(workspace, name));
+  TRY(context.print(environment, environment_view()));
+  return kExitOk;
+}
+
+Result<int> environment_archive(Context& context) { return set_archived(context, true); }
+Result<int> environment_restore(Context& context) { return set_archived(context, false); }
+
+Result<int> environment_scaffold(Context& context) {
+  TRY_SET(const EnvironmentName name, chosen_environment(context));
+  TRY(check_environment_name(name.name));
+  TRY_SET(const fs::path folder, chosen_folder(context));
+  TRY(write_files(dialects::scaffold_files(name.name), folder, false));
+  context.say("environment " + name.name + " is begun in " + folder.string() +
+              "; register it with: trainyard environment register -d " + folder.string());
+  return kExitOk;
+}
+
+Result<int> environment_download(Context& context) {
+  TRY_SET(const EnvironmentName name, chosen_environment(context));
+  TRY_SET(const fs::path folder, chosen_folder(context));
+  TRY_SET(const std::string workspace, context.workspace());
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json json, api->environment(workspace, name));
+  TRY_SET(const Environment environment, wire::decode_environment(json));
+  if (!environment.recipe.context.empty()) {
+    return fail(ErrorKind::invalid,
+                "environment " + name.name + " is built from a folder with a Dockerfile",
+                "Its recipe is shown by: trainyard environment show -n " + name.name);
+  }
+  TRY(write_files(dialects::environment_files(environment), folder,
+                  context.args().has("overwrite")));
+  context.say("environment " + label(environment) + " is in " + folder.string());
+  return kExitOk;
+}
+
+}  // namespace trainyard::cli
