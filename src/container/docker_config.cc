@@ -1,6 +1,7 @@
 #include "container/docker_config.h"
 
 #include <fmt/format.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -139,15 +140,15 @@ Json limits_of(const Arguments& arguments, bool podman) {
   return limits;
 }
 
-std::string user_of(const Arguments& arguments, const EngineAddress& engine, const Person& person) {
+std::string user_of(const Arguments& arguments, const EngineAddress& engine, const Here& here) {
   if (!arguments.user.empty()) return arguments.user;
   // Root in a person's own docker is that person; podman can keep the ids as they are.
   if (engine.rootless && !engine.podman) return "0:0";
-  return fmt::format("{}:{}", person.uid, person.gid);
+  return fmt::format("{}:{}", here.uid, here.gid);
 }
 
 Result<Json> host_config(const Plan& plan, const Arguments& arguments, const EngineAddress& engine,
-                         const Person& person, const Gpus& gpus) {
+                         const Here& here, const Gpus& gpus) {
   Json host{{"NetworkMode", arguments.network.empty() ? "host" : arguments.network},
             {"Mounts", mounts_of(plan, arguments)},
             // What it prints is ours to keep; an engine would keep it a second time.
@@ -156,8 +157,8 @@ Result<Json> host_config(const Plan& plan, const Arguments& arguments, const Eng
   if (shm == 0 && !plan.shm_size.empty()) {
     TRY_SET(shm, parse_size(plan.shm_size, "shm size"));
   }
-  // Else the machine's: ranks of a node find each other there (MPI, NCCL), and it is large enough.
-  const std::string ipc = arguments.ipc.empty() && shm == 0 ? "host" : arguments.ipc;
+  // The machine's where it is large enough: ranks of a node find each other there (MPI, NCCL).
+  const std::string ipc = arguments.ipc.empty() && shm <= here.shm_bytes ? "host" : arguments.ipc;
   if (!ipc.empty()) host["IpcMode"] = ipc;
   if (shm > 0 && ipc != "host") host["ShmSize"] = shm;
   if (plan.memory_bytes > 0) {
@@ -179,37 +180,41 @@ Result<Json> host_config(const Plan& plan, const Arguments& arguments, const Eng
   if (!arguments.capabilities_less.empty()) host["CapDrop"] = arguments.capabilities_less;
   if (engine.rootless && engine.podman) host["UsernsMode"] = "keep-id";
   // Shared folders are often open to a group alone.
-  if (arguments.user.empty() && !engine.rootless && person.uid != 0) {
-    for (const unsigned group : person.groups) host["GroupAdd"].push_back(std::to_string(group));
+  if (arguments.user.empty() && !engine.rootless && here.uid != 0) {
+    for (const unsigned group : here.groups) host["GroupAdd"].push_back(std::to_string(group));
   }
   return host;
 }
 
 }  // namespace
 
-Person this_person() {
-  Person person{.uid = geteuid(), .gid = getegid(), .groups = {}};
+Here look_here() {
+  Here here{.uid = geteuid(), .gid = getegid(), .groups = {}};
   if (const int count = getgroups(0, nullptr); count > 0) {
-    person.groups.resize(static_cast<size_t>(count));
-    const int got = getgroups(count, person.groups.data());
-    person.groups.resize(got < 0 ? 0 : static_cast<size_t>(got));
+    here.groups.resize(static_cast<size_t>(count));
+    const int got = getgroups(count, here.groups.data());
+    here.groups.resize(got < 0 ? 0 : static_cast<size_t>(got));
   }
-  return person;
+  struct statvfs shm{};
+  if (::statvfs("/dev/shm", &shm) == 0) {
+    here.shm_bytes = static_cast<int64_t>(shm.f_blocks) * static_cast<int64_t>(shm.f_frsize);
+  }
+  return here;
 }
 
-Result<Json> container_config(const Plan& plan, const EngineAddress& engine, const Person& person,
+Result<Json> container_config(const Plan& plan, const EngineAddress& engine, const Here& here,
                               const Variables& variables, Init init) {
   TRY_SET(const Arguments arguments, parse_arguments(plan.arguments));
   TRY_SET(const std::vector<std::string> words, started_words(plan, arguments));
   const Gpus gpus = gpus_of(plan, arguments, variables);
-  TRY_SET(Json host, host_config(plan, arguments, engine, person, gpus));
+  TRY_SET(Json host, host_config(plan, arguments, engine, here, gpus));
   if (init == Init::yes) host["Init"] = true;
   Json config{{"Image", plan.image},
               // All of it as entry point, or the image's own would come before it.
               {"Entrypoint", words},
               {"Cmd", Json::array()},
               {"Env", variables_of(plan, arguments, variables, gpus)},
-              {"User", user_of(arguments, engine, person)},
+              {"User", user_of(arguments, engine, here)},
               {"AttachStdout", true},
               {"AttachStderr", true},
               {"Labels", {{kLabelMark, plan.mark}}},

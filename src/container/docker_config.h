@@ -11,21 +11,21 @@
 
 namespace trainyard::container {
 
-// On whose behalf a container runs.
-struct Person {
+// On whose behalf a container runs, and where.
+struct Here {
   unsigned uid = 0;
   unsigned gid = 0;
   std::vector<unsigned> groups;
+  int64_t shm_bytes = 0;  // Of the machine's /dev/shm.
 };
-Person this_person();
+Here look_here();
 
 // Signals reach the first process of a container only if that one handles them, and its dead
 // children are nobody's: a tiny program in front of it takes care of both, where an engine has one.
 enum class Init { no, yes };
 
 // What an engine is asked to create. `variables` are those of the rank.
-Result<wire::Json> container_config(const Plan& plan, const EngineAddress& engine,
-                                    const Person& person,
+Result<wire::Json> container_config(const Plan& plan, const EngineAddress& engine, const Here& here,
                                     const std::map<std::string, std::string>& variables, Init init);
 
 }  // namespace trainyard::container

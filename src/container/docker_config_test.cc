@@ -8,11 +8,11 @@ namespace {
 using wire::Json;
 using Variables = std::map<std::string, std::string>;
 
-const Person kPerson{.uid = 1000, .gid = 100, .groups = {100, 44}};
+const Here kHere{.uid = 1000, .gid = 100, .groups = {100, 44}, .shm_bytes = int64_t{4} << 30};
 
 Json config_of(const Plan& plan, const EngineAddress& engine = {},
                const Variables& variables = {}) {
-  const auto config = container_config(plan, engine, kPerson, variables, Init::no);
+  const auto config = container_config(plan, engine, kHere, variables, Init::no);
   REQUIRE_MESSAGE(config.has_value(), (config ? "" : config.error().message));
   return *config;
 }
@@ -51,16 +51,27 @@ TEST_CASE("limits are the plan's, and memory has no swap beside it") {
   Plan plan = simple();
   plan.memory_bytes = 1 << 30;
   plan.cpus = 3;
-  plan.shm_size = "2g";
   const Json host = config_of(plan)["HostConfig"];
   CHECK(host["Memory"] == 1 << 30);
   CHECK(host["MemorySwap"] == 1 << 30);
   CHECK(host["NanoCpus"] == 3'000'000'000);
-  CHECK(host["ShmSize"] == int64_t{2} << 30);
+}
+
+TEST_CASE("shared memory is the machine's, unless more of it is asked for or one's own") {
+  Plan plan = simple();
+  Json host = config_of(plan)["HostConfig"];
+  CHECK(host["IpcMode"] == "host");
+  CHECK_FALSE(host.contains("ShmSize"));
+  plan.shm_size = "2g";
+  CHECK(config_of(plan)["HostConfig"]["IpcMode"] == "host");
+  plan.shm_size = "5g";
+  host = config_of(plan)["HostConfig"];
+  CHECK(host["ShmSize"] == int64_t{5} << 30);
   CHECK_FALSE(host.contains("IpcMode"));
-  CHECK(config_of(simple())["HostConfig"]["IpcMode"] == "host");
-  plan.arguments = {"--shm-size", "1g"};
-  CHECK(config_of(plan)["HostConfig"]["ShmSize"] == int64_t{1} << 30);
+  plan.arguments = {"--shm-size", "1g", "--ipc", "private"};
+  host = config_of(plan)["HostConfig"];
+  CHECK(host["ShmSize"] == int64_t{1} << 30);
+  CHECK(host["IpcMode"] == "private");
   plan.arguments = {"--ipc", "host"};
   CHECK_FALSE(config_of(plan)["HostConfig"].contains("ShmSize"));
 }

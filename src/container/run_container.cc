@@ -170,9 +170,9 @@ Status Carrier::check_binds() const {
 
 Status Carrier::create() {
   TRY(check_binds());
-  const Person person = this_person();
+  const Here here = look_here();
   const auto variables = our_variables();
-  TRY_SET(wire::Json config, container_config(plan_, engine_, person, variables, Init::yes));
+  TRY_SET(wire::Json config, container_config(plan_, engine_, here, variables, Init::yes));
   auto id = api_.create(plan_.name, config);
   // podman looks for its own at once.
   if (!id && engine_.podman && id.error().message.find("init binary") != std::string::npos) {

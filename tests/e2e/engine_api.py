@@ -176,7 +176,7 @@ class Containers:
         code, out, err = self.run_plan(
             "sh", "-c", "cat /data/x; touch /data/y 2>/dev/null; echo $?; df -k /dev/shm | tail -1; ulimit -n; pwd; id -u; "
             "df -k /scratch | tail -1; ls /sys/class/net",
-            arguments=["-v", f"{data}:/data:ro", "--shm-size", "3m", "--ulimit", "nofile=123", "-w", "/tmp",
+            arguments=["-v", f"{data}:/data:ro", "--shm-size", "3m", "--ipc", "private", "--ulimit", "nofile=123", "-w", "/tmp",
                        "--user", "7", "--tmpfs", "/scratch:size=1m", "--network", "none"])
         lines = out.decode().splitlines()
         self.assertEqual(code, 0, err)
