@@ -1,7 +1,11 @@
 """Runs in virtual environments: made once, found by every script, never made again."""
+import contextlib
+import http.server
+import os
 import pathlib
 import signal
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from wheels import wheel
@@ -102,38 +106,54 @@ class Venv(YardTest):
         wheel(self.wheels, "nosuchfruit", "3")
         self.assertEqual(self.submit().code, 0)
 
+    def slow_index(self):
+        """An index that answers once it is let to: (begun, go), both events."""
+        begun, go = threading.Event(), threading.Event()
+        wheels = self.wheels
+
+        class Index(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                begun.set()
+                go.wait(120)
+                name = self.path.rstrip("/").rsplit("/", 1)[-1]
+                found = sorted(path.name for path in wheels.glob(f"{name}-*.whl"))
+                page = "".join(f'<a href="/files/{one}">{one}</a>' for one in found).encode()
+                body = (wheels / name).read_bytes() if name.endswith(".whl") else page
+                self.send_response(200)
+                self.send_header("Content-Type", "application/octet-stream" if name.endswith(".whl") else "text/html")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.addCleanup(go.set)
+        self.write("requirements.txt", f"--index-url http://127.0.0.1:{server.server_address[1]}/simple\napple==1.0\n")
+        return begun, go
+
     def test_a_server_killed_while_it_makes_one_leaves_nothing_half_made(self):
-        # A package whose making waits for a word.
-        source = self.scratch / "slow"
-        (source / "slow").mkdir(parents=True)
-        gate = self.scratch / "gate"
-        (source / "setup.py").write_text(
-            "import os, time\n"
-            f"open({str(self.scratch / 'begun')!r}, 'w').close()\n"
-            f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
-            "from setuptools import setup\nsetup(name='slow', version='1', packages=['slow'])\n")
-        (source / "slow" / "__init__.py").write_text("")
-        self.write("requirements.txt", f"--no-build-isolation\n{source}\n")
-        run = self.ok("submit", "--requirements", "requirements.txt", "--async", "--", "true").strip()
-        wait_until(lambda: (self.scratch / "begun").exists(), "the build begins", 60)
-        reason = wait_until(lambda: self.show(run)["reason"], "it says what it waits for")
-        self.assertIn("is being built", reason)
+        begun, go = self.slow_index()
+        run = self.ok("submit", "--requirements", "requirements.txt", "--async", "--", "python", "show.py").strip()
+        self.assertTrue(begun.wait(60))
+        wait_until(lambda: "is being built" in self.show(run)["reason"], "it says what it waits for")
         self.assertEqual(self.show(run)["status"], "Preparing")
-        status = self.json("server", "status")
-        import os
-        os.kill(status["pid"], signal.SIGKILL)
-        gate.touch()
+        os.kill(self.json("server", "status")["pid"], signal.SIGKILL)
+        go.set()
         self.assertEqual(self.run_cli("run", "wait", run, timeout=120).code, 0, self.show(run))
-        self.assertEqual([p.name for p in (self.home / "environments").iterdir() if ".new-" in p.name], [])
+        self.assertEqual(len(self.shelf()), 1)
+        wait_until(lambda: not [p for p in (self.home / "environments").iterdir() if ".new-" in p.name],
+                   "nothing half-made is left")
 
     def test_cancel_while_it_is_being_made(self):
-        source = self.scratch / "slow"
-        (source / "slow").mkdir(parents=True)
-        (source / "setup.py").write_text(
-            f"import time\nopen({str(self.scratch / 'begun')!r}, 'w').close()\ntime.sleep(600)\n")
-        self.write("requirements.txt", f"--no-build-isolation\n{source}\n")
-        run = self.ok("submit", "--requirements", "requirements.txt", "--async", "--", "true").strip()
-        wait_until(lambda: (self.scratch / "begun").exists(), "the build begins", 60)
+        begun, _ = self.slow_index()
+        run = self.ok("submit", "--requirements", "requirements.txt", "--async", "--", "python", "show.py").strip()
+        self.assertTrue(begun.wait(60))
         self.ok("run", "cancel", run)
         self.run_cli("run", "wait", run, timeout=60)
         self.assertEqual(self.show(run)["status"], "Canceled")
