@@ -42,7 +42,8 @@ Json to_json(const T& value) {
   const auto add = [&](const char* name, const auto& field) {
     Json json = to_json(field);
     // Most runs leave most of it out, and there are many of them.
-    const bool left_out = std::is_same_v<T, Environment> || std::is_same_v<T, Recipe>;
+    const bool left_out = std::is_same_v<T, Environment> || std::is_same_v<T, Recipe> ||
+                          std::is_same_v<T, ImageRegistry>;
     if (left_out && (json.empty() || json == "" || json == "system")) return;
     object[name] = std::move(json);
   };
