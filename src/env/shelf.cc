@@ -137,6 +137,11 @@ Status remove_whole(const fs::path& shelf, std::string_view hash) {
   return remove_tree(aside);
 }
 
+// A program that outlives its killed maker may still write there: what stays goes the next time.
+void sweep(const std::vector<fs::path>& half_made) {
+  for (const fs::path& left : half_made) static_cast<void>(remove_tree(left));
+}
+
 // Once for all that were made since: after it they outlive the power.
 Status sync_new(const fs::path& shelf, const std::map<std::string, Shelved>& all) {
   std::vector<fs::path> marks;
@@ -178,7 +183,7 @@ Result<Shelf::Held> Shelf::make(std::string_view hash, const Make& make) const {
 
   TRY_SET(const auto all, list(folder_));
   if (const auto ours = all.find(std::string(hash)); ours != all.end()) {
-    for (const fs::path& left : ours->second.half_made) TRY(remove_tree(left));
+    sweep(ours->second.half_made);
     if (ours->second.there) TRY(remove_whole(folder_, hash));  // Not whole: a disk that lied.
   }
   TRY_SET(const fs::path folder, new_folder(folder_, hash));
@@ -229,7 +234,7 @@ Result<Shelf::Trimmed> Shelf::trim(uint64_t bytes_max) const {
     if (about && shelved.half_made.empty()) continue;
     TRY_SET(const auto making, take(folder_, hash, Part::making, Want::alone, Wait::no));
     if (!making) continue;
-    for (const fs::path& left : shelved.half_made) TRY(remove_tree(left));
+    sweep(shelved.half_made);
     TRY_SET(const bool unused, lock_part(*making, Part::use, Want::alone, Wait::no));
     if (!unused) continue;
     std::error_code none;

@@ -1,0 +1,244 @@
+#include "env/build_venv.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "env/shelf.h"
+#include "env/test_settings.h"
+#include "env/test_wheels.h"
+
+namespace trainyard::env {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// The tools a test is run with: PATH as it is, and PATH without uv.
+struct Place {
+  TempDir temp;
+  Settings settings = test_settings(temp.path());
+  fs::path wheels = temp.path() / "wheels";
+  Recorder recorder;
+
+  Place() {
+    for (const char* name : {"PIP_FIND_LINKS", "PIP_INDEX_URL", "UV_INDEX_URL", "UV_CACHE_DIR"}) {
+      settings.variables.erase(name);
+    }
+    REQUIRE(write_wheel(wheels, "tyone", "1.0"));
+    REQUIRE(write_wheel(wheels, "tyone", "2.0"));
+    REQUIRE(write_wheel(wheels, "tytwo", "1.5", "tyone<2"));
+  }
+
+  void without_uv() {
+    fs::path folder = temp.path() / "bin";
+    REQUIRE(make_dirs(folder));
+    for (const char* name : {"python3", "sh", "realpath", "dirname"}) {
+      const fs::path program = find_program(name, settings.variables);
+      REQUIRE(!program.empty());
+      std::error_code none;
+      fs::create_symlink(name == std::string("python3") ? "/usr/bin/python3" : program,
+                         folder / name, none);
+    }
+    settings.variables["PATH"] = folder;
+  }
+
+  bool has_uv() const { return !find_program("uv", settings.variables).empty(); }
+
+  Environment environment(Lines requirements) const {
+    Environment asked;
+    asked.recipe.kind = EnvironmentKind::venv;
+    asked.recipe.requirements = std::move(requirements);
+    asked.recipe.options = {"--no-index", "--find-links " + wheels.string()};
+    return asked;
+  }
+
+  Result<Realised> build_in(const std::string& name, const Environment& asked) {
+    const fs::path folder = temp.path() / name;
+    REQUIRE(make_dirs(folder));
+    return build(asked, folder, settings, recorder);
+  }
+};
+
+// uv where it is here, and pip in any case.
+#define WITH_EACH_INSTALLER(place)        \
+  SUBCASE("by uv") {                      \
+    if (!(place).has_uv()) {              \
+      MESSAGE("skipped: uv is not here"); \
+      return;                             \
+    }                                     \
+  }                                       \
+  SUBCASE("by pip") { (place).without_uv(); }
+
+std::string said_by(const fs::path& program, const Lines& arguments, const Settings& settings) {
+  Lines command = {program};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  auto text = output_of({command, settings.variables, "/"}, milliseconds(20'000));
+  CAPTURE(program);
+  REQUIRE(text);
+  return *text;
+}
+
+TEST_CASE("packages are installed, with what they need, and all versions are in the lock") {
+  Place place;
+  WITH_EACH_INSTALLER(place)
+  const auto made = place.build_in("first", place.environment({"tytwo  # requirements.txt:1"}));
+  REQUIRE_MESSAGE(made, made.error().message);
+  CHECK(made->lock == Lines{"tyone==1.0", "tytwo==1.5"});
+  CHECK(made->python == "root/bin/python");
+  CHECK(made->files > 4);
+  CHECK(made->bytes > 100);
+  const fs::path python = place.temp.path() / "first" / made->python;
+  CHECK(said_by(python, {"-c", "import tyone; print(tyone.version)"}, place.settings) == "1.0\n");
+  CHECK(std::ranges::find(place.recorder.steps, "2 of 2 packages") != place.recorder.steps.end());
+}
+
+TEST_CASE("what was built may be moved: its programs find it again") {
+  Place place;
+  WITH_EACH_INSTALLER(place)
+  REQUIRE(place.build_in("first", place.environment({"tyone"})));
+  const fs::path moved = place.temp.path() / "else where";
+  fs::rename(place.temp.path() / "first", moved);
+  CHECK(said_by(moved / "root/bin/tyone", {}, place.settings) == (moved / "root\n").string());
+  const std::string source = ". '" + (moved / "root/bin/activate").string() + "'; ";
+  CHECK(said_by("/bin/bash", {"-c", source + "echo $VIRTUAL_ENV"}, place.settings) ==
+        (moved / "root\n").string());
+  for (const auto& entry : fs::recursive_directory_iterator(moved / "root" / "bin")) {
+    if (entry.is_symlink()) continue;
+    CAPTURE(entry.path());
+    CHECK(read_file(entry.path())->find("first/root") == std::string::npos);
+  }
+}
+
+TEST_CASE("a lock is installed as it is, newer versions or not") {
+  Place place;
+  WITH_EACH_INSTALLER(place)
+  Environment asked = place.environment({"tyone"});
+  CHECK(place.build_in("free", asked)->lock == Lines{"tyone==2.0"});
+  asked.lock = {"tyone==1.0"};
+  CHECK(place.build_in("locked", asked)->lock == Lines{"tyone==1.0"});
+  asked.lock = {"tytwo==1.5"};  // Nothing that is not in it.
+  CHECK(place.build_in("alone", asked)->lock == Lines{"tytwo==1.5"});
+}
+
+TEST_CASE("a constraint bounds a version and installs nothing") {
+  Place place;
+  WITH_EACH_INSTALLER(place)
+  Environment asked = place.environment({"tyone"});
+  asked.recipe.options.insert(asked.recipe.options.end(),
+                              {"--constraint tyone<2", "--constraint tytwo==1.5"});
+  const auto made = place.build_in("first", asked);
+  REQUIRE_MESSAGE(made, made.error().message);
+  CHECK(made->lock == Lines{"tyone==1.0"});
+}
+
+TEST_CASE("a package that does not exist is told in the resolver's words, with the user's line") {
+  Place place;
+  WITH_EACH_INSTALLER(place)
+  const auto made =
+      place.build_in("first", place.environment({"tyone  # my/requirements.txt:1",
+                                                 "ty_Nosuch>=3  # my/requirements.txt:7"}));
+  REQUIRE(!made);
+  CAPTURE(made.error().message);
+  CHECK(made.error().kind == ErrorKind::invalid);
+  CHECK(made.error().message.starts_with("my/requirements.txt:7: ty_Nosuch>=3: "));
+  CHECK(made.error().message.find("osuch", 38) != std::string::npos);
+  CHECK(place.recorder.text().find("osuch") != std::string::npos);
+}
+
+TEST_CASE("two requirements that exclude each other are both named") {
+  Place place;
+  WITH_EACH_INSTALLER(place)
+  const auto made =
+      place.build_in("first", place.environment({"tytwo  # r.txt:1", "tyone==2.0  # r.txt:2"}));
+  REQUIRE(!made);
+  CAPTURE(made.error().message);
+  CHECK(made.error().kind == ErrorKind::invalid);
+  CHECK(made.error().message.starts_with("r.txt:1: tytwo: "));
+  CHECK(made.error().hint == "Named too: r.txt:2: tyone==2.0.");
+}
+
+TEST_CASE("no packages at all are an environment too") {
+  Place place;
+  WITH_EACH_INSTALLER(place)
+  const auto made = place.build_in("first", place.environment({}));
+  REQUIRE_MESSAGE(made, made.error().message);
+  CHECK(made->lock.empty());
+}
+
+TEST_CASE("an index that cannot be reached is told as that, with what to set") {
+  Place place;
+  WITH_EACH_INSTALLER(place)
+  place.settings.variables["UV_HTTP_RETRIES"] = "0";
+  place.settings.variables["PIP_RETRIES"] = "1";
+  Environment asked = place.environment({"tyone"});
+  asked.recipe.options = {"--index-url http://127.0.0.1:1/simple"};
+  const auto made = place.build_in("first", asked);
+  REQUIRE(!made);
+  CAPTURE(made.error().message);
+  CHECK(made.error().kind == ErrorKind::unavailable);
+  CHECK(made.error().message.find("the package index cannot be reached") != std::string::npos);
+  CHECK(made.error().hint.find("HTTPS_PROXY") != std::string::npos);
+}
+
+TEST_CASE("a stop kills the installer and what it has started, at once") {
+  Place place;
+  const fs::path pid = place.temp.path() / "pid";
+  write_program(place.temp.path() / "fake" / "uv", "echo begun; sleep 1000 & echo $! > " +
+                                                       pid.string() + ".new; mv " + pid.string() +
+                                                       ".new " + pid.string() + "; wait\n");
+  place.settings.variables["PATH"] =
+      (place.temp.path() / "fake").string() + ":" + variable(place.settings.variables, "PATH");
+  place.recorder.stop = [&] { return fs::exists(pid); };
+  const auto began = std::chrono::steady_clock::now();
+  const auto made = place.build_in("first", place.environment({"tyone"}));
+  REQUIRE(!made);
+  CHECK(made.error().kind == ErrorKind::cancelled);
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(20));
+  const std::string child = read_file(pid).value();
+  CHECK(ends(child.substr(0, child.size() - 1)));
+}
+
+TEST_CASE("a full disk is told as one") {
+  Place place;
+  write_program(place.temp.path() / "fake" / "uv",
+                "echo 'error: Failed to write: No space left on device (os error 28)'; exit 2\n");
+  place.settings.variables["PATH"] =
+      (place.temp.path() / "fake").string() + ":" + variable(place.settings.variables, "PATH");
+  const auto made = place.build_in("first", place.environment({"tyone"}));
+  REQUIRE(!made);
+  CHECK(made.error().kind == ErrorKind::no_space);
+}
+
+TEST_CASE("without uv and pip it says what to install") {
+  Place place;
+  place.without_uv();
+  // An interpreter as of a machine without pip: the real one, but for that module.
+  const fs::path python = place.temp.path() / "bin" / "python3";
+  fs::remove(python);
+  write_program(python,
+                "case \"$*\" in\n"
+                "  *'-m pip'*) echo 'No module named pip' >&2; exit 1 ;;\n"
+                "  *'-I -S -c'*) printf '3.11.2\\ncpython\\nx86_64\\n%s\\n' \"$0\"; exit ;;\n"
+                "esac\n"
+                "exec /usr/bin/python3 \"$@\"\n");
+  const auto made = place.build_in("first", place.environment({"tyone"}));
+  REQUIRE(!made);
+  CHECK(made.error().message == "neither uv nor pip is on the server's machine");
+  CHECK(made.error().kind == ErrorKind::not_found);
+  CHECK(made.error().hint.find("apt-get install python3-pip") != std::string::npos);
+}
+
+TEST_CASE("lines that are no packages are refused, whoever sends them") {
+  Place place;
+  CHECK(place.build_in("a", place.environment({"-r /etc/passwd"})).error().kind ==
+        ErrorKind::invalid);
+  CHECK(place.build_in("b", place.environment({"tyone\n-r /etc/passwd"})).error().kind ==
+        ErrorKind::invalid);
+  Environment asked = place.environment({"tyone"});
+  asked.recipe.options = {"--target /etc"};
+  CHECK(place.build_in("c", asked).error().message == "the option '--target' means nothing here");
+}
+
+}  // namespace
+}  // namespace trainyard::env
