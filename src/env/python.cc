@@ -80,15 +80,24 @@ bool fulfils(const Numbers& version, std::string_view clause) {
 
 // ---- what an interpreter says of itself ----
 
-// The file's identity as long as it does not change; empty for a script, whose answer depends on
-// more than itself (a shim of pyenv's).
-std::string stamp_of(const fs::path& file) {
+std::string identity_of(const fs::path& file) {
   struct stat about{};
   if (::stat(file.c_str(), &about) != 0) return {};
-  const auto fd = open_file(file, O_RDONLY);
-  if (!fd || read_at(fd->get(), 0, 2, "interpreter").value_or("#!") == "#!") return {};
   return file.string() + "\n" + std::to_string(about.st_ino) + " " + std::to_string(about.st_size) +
          " " + std::to_string(about.st_mtim.tv_sec) + "." + std::to_string(about.st_mtim.tv_nsec);
+}
+
+// The file's identity as long as it does not change. The answer of a script depends on more than
+// itself, so it has none, but for a shim of pyenv's: asking that takes a tenth of a second, and
+// what it goes by is known.
+std::string stamp_of(const fs::path& file, const Settings& settings) {
+  const auto fd = open_file(file, O_RDONLY);
+  if (!fd) return {};
+  if (read_at(fd->get(), 0, 2, "interpreter").value_or("#!") != "#!") return identity_of(file);
+  const fs::path version = file.parent_path().parent_path() / "version";
+  const std::string chosen = identity_of(version);
+  if (file.parent_path().filename() != "shims" || chosen.empty()) return {};
+  return identity_of(file) + "\n" + chosen + "\n" + variable(settings.variables, "PYENV_VERSION");
 }
 
 Result<Python> parse_probe(const std::string& text, const fs::path& file) {
@@ -101,7 +110,7 @@ Result<Python> parse_probe(const std::string& text, const fs::path& file) {
 }
 
 Result<Python> probe(const fs::path& file, const Settings& settings) {
-  const std::string stamp = stamp_of(file);
+  const std::string stamp = stamp_of(file, settings);
   const fs::path kept = settings.cache / "pythons" / sha256(stamp).hex();
   if (!stamp.empty()) {
     const auto text = read_file(kept);
