@@ -26,9 +26,10 @@ std::unexpected<Error> bad(Text option, Text value, Text why) {
   return fail(ErrorKind::invalid, fmt::format("{} {}: {}", option, value, why));
 }
 
+// "C:\\data", also when a shell took the backslash: no path of ours is one letter alone.
 bool is_windows_path(Text path) {
   return path.size() >= 3 && std::isalpha(static_cast<unsigned char>(path[0])) != 0 &&
-         path[1] == ':' && (path[2] == '\\' || path[2] == '/');
+         path[1] == ':';
 }
 
 Status check_target(Text option, Text value, Text path) {

@@ -104,7 +104,7 @@ TEST_CASE("what is not taken is named, with all that is") {
 }
 
 TEST_CASE("a path of Windows is told to be one") {
-  for (const char* value : {"C:\\data:/data", "c:/data:/data"}) {
+  for (const char* value : {"C:\\data:/data", "c:/data:/data", "C:data:/data"}) {
     const Error error = refused({"-v", value});
     CHECK(error.message.find("path of Windows") != std::string::npos);
     CHECK(error.hint.find("/full/path:/data") != std::string::npos);

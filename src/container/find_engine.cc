@@ -52,8 +52,9 @@ Result<EngineAddress> find_engine(const std::string& socket,
                                   const std::map<std::string, std::string>& variables) {
   constexpr std::string_view kUnix = "unix://";
   const char* const hint =
-      "Start docker (systemctl start docker) or podman (systemctl start podman.socket), and be of "
-      "the group that may use it; DOCKER_HOST=unix:///path/of/its/socket names another place.";
+      "As root: systemctl start docker, or systemctl start podman.socket. One has to be of the "
+      "group "
+      "that may use it. DOCKER_HOST=unix:///path/of/its/socket names another place.";
   const auto variable = [&](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? std::string() : found->second;
@@ -80,7 +81,8 @@ Result<EngineAddress> find_engine(const std::string& socket,
     if (found) return found;
     tried += (tried.empty() ? "" : "; ") + found.error().message;
   }
-  return fail(ErrorKind::unavailable, "no container engine answers here: " + tried, hint);
+  return fail(ErrorKind::unavailable,
+              "no container engine answers here (" + tried + "): start docker or podman", hint);
 }
 
 }  // namespace trainyard::container

@@ -1,0 +1,396 @@
+#include "env/build_image.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/text.h"
+#include "container/engine_api.h"
+#include "container/unpack.h"
+#include "env/build_image_context.h"
+#include "env/build_image_layer.h"
+#include "env/explain.h"
+#include "env/programs.h"
+
+namespace trainyard::env {
+namespace {
+
+using container::Credentials;
+using container::EngineAddress;
+using container::EngineApi;
+
+constexpr milliseconds kLookForStop{250};
+constexpr size_t kPrintedMax = 400;  // Lines of a step, for who explains why it failed.
+constexpr size_t kHashShown = 12;
+
+// Ends what an engine does for us when it is wanted no more: a build may be silent for an hour.
+class Stopper {
+ public:
+  Stopper(EngineApi& api, const Watcher& watcher)
+      : thread_([this, &api, &watcher](const std::stop_token& stop) {
+          while (!clock_.sleep_until(clock_.steady() + kLookForStop, stop)) {
+            if (watcher.stopped()) api.interrupt();
+          }
+        }) {}
+
+ private:
+  MonotoneClock clock_;
+  std::jthread thread_;
+};
+
+// Tells a watcher of a pull: how much of how many layers.
+class PullWatch {
+ public:
+  explicit PullWatch(Watcher& watcher) : watcher_(watcher) {}
+  Status operator()(const EngineApi::Progress& progress);
+
+ private:
+  struct Layer {
+    uint64_t done = 0;
+    uint64_t total = 0;
+    bool whole = false;
+    std::string text;
+  };
+  Watcher& watcher_;
+  std::map<std::string, Layer> layers_;
+  std::string told_;
+};
+
+// Tells a watcher of a build: its lines, and which step it is at.
+class BuildWatch {
+ public:
+  explicit BuildWatch(Watcher& watcher) : watcher_(watcher) {}
+  Status operator()(const EngineApi::Progress& progress);
+  const std::vector<std::string>& printed() const { return printed_; }
+
+ private:
+  void line(std::string_view coloured);
+
+  Watcher& watcher_;
+  std::string rest_;
+  std::vector<std::string> printed_;  // Of the step.
+};
+
+class ImageBuilder {
+ public:
+  ImageBuilder(const Environment& environment, const fs::path& folder, const Settings& settings,
+               Watcher& watcher, EngineAddress engine)
+      : environment_(environment),
+        recipe_(environment.recipe),
+        scratch_(folder / "build"),
+        settings_(settings),
+        watcher_(watcher),
+        api_(std::move(engine)),
+        stopper_(api_, watcher) {}
+  Result<Realised> run();
+
+ private:
+  Result<std::string> make();
+  Result<std::string> find_locked();
+  Result<std::string> fetch(const std::string& name);
+  Result<std::string> load_layout(const std::string& reference);
+  Result<std::string> build_dockerfile();
+  Result<std::string> build_layer();
+  Result<std::string> build(const ImageContext& context,
+                            std::map<std::string, std::string> arguments);
+  Credentials credentials() const;
+
+  const Environment& environment_;
+  const Recipe& recipe_;
+  const fs::path scratch_;
+  const Settings& settings_;
+  Watcher& watcher_;
+  EngineApi api_;
+  Stopper stopper_;
+};
+
+Credentials credentials_of(const Environment& environment, const Settings& settings) {
+  return {.server = environment.registry.address,
+          .username = environment.registry.username,
+          .password = settings.registry_password};
+}
+
+container::UnpackOptions unpack_options(const Environment& environment, const Settings& settings,
+                                        Watcher& watcher) {
+  return {.credentials = credentials_of(environment, settings),
+          .line = [&watcher](std::string_view text) { watcher.line(text); },
+          .progress = [&watcher](std::string_view words) { watcher.progress(words); },
+          .stopped = [&watcher] { return watcher.stopped(); }};
+}
+
+// "docker-archive:/x.tar" -> "/x.tar"; empty: it does not begin so.
+std::string rest_of(const std::string& reference, std::string_view kind) {
+  return reference.starts_with(kind) ? reference.substr(kind.size()) : std::string();
+}
+
+// docker colours what a step says on stderr: "\x1b[91m…\x1b[0m".
+std::string without_colours(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with("\x1b[")) {
+      i = std::min(text.find('m', i), text.size());
+    } else if (text[i] != '\r') {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+bool is_built(const Recipe& recipe) {
+  return !recipe.dockerfile.empty() || !recipe.context.empty() || !recipe.requirements.empty() ||
+         !recipe.conda.empty();
+}
+
+Result<Realised> unpack_without_engine(const Environment& environment, const fs::path& folder,
+                                       const Settings& settings, Watcher& watcher,
+                                       const Error& no_engine) {
+  if (is_built(environment.recipe)) {
+    return std::unexpected(Error(no_engine).within("build the image"));
+  }
+  watcher.line("No container engine answers here: the image is unpacked for bubblewrap.");
+  auto unpacked = container::unpack_image(environment.recipe.image, folder / "root",
+                                          unpack_options(environment, settings, watcher));
+  if (!unpacked) {
+    Error error = std::move(unpacked).error();
+    if (error.hint.empty()) error.hint = no_engine.hint;
+    return std::unexpected(std::move(error));
+  }
+  Realised realised{.kind = EnvironmentKind::container};
+  realised.image = unpacked->id;
+  realised.lock = {unpacked->id};
+  realised.config = std::move(unpacked->config);
+  return realised;
+}
+
+}  // namespace
+
+std::string image_tag(std::string_view hash) {
+  return "trainyard/env:" + std::string(hash.substr(0, kHashShown));
+}
+
+Result<Realised> build_image(const Environment& environment, const fs::path& folder,
+                             const Settings& settings, Watcher& watcher) {
+  const auto engine = container::find_engine(settings.engine_socket, settings.variables);
+  if (!engine && engine.error().kind != ErrorKind::unavailable) {
+    return std::unexpected(engine.error());
+  }
+  if (!engine) {
+    return unpack_without_engine(environment, folder, settings, watcher, engine.error());
+  }
+  return ImageBuilder(environment, folder, settings, watcher, *engine).run();
+}
+
+Result<bool> image_is_there(const Realised& realised, const fs::path& folder,
+                            const Settings& settings) {
+  std::error_code none;
+  if (fs::exists(folder / "root", none)) return true;
+  TRY_SET(const EngineAddress engine,
+          container::find_engine(settings.engine_socket, settings.variables));
+  const auto image = EngineApi(engine).image(realised.image);
+  if (!image && image.error().kind != ErrorKind::not_found) return std::unexpected(image.error());
+  return image.has_value();
+}
+
+namespace {
+
+Result<Realised> ImageBuilder::run() {
+  TRY(make_dirs(scratch_));
+  TRY_SET(const std::string name, make());
+  TRY_SET(EngineApi::Image image, api_.image(name));
+  TRY(api_.tag(image.id, image_tag(environment_.hash)));
+  TRY(remove_tree(scratch_));
+  Realised realised{.kind = EnvironmentKind::container};
+  realised.image = image.id;
+  realised.config = std::move(image.config);
+  realised.lock = {image.id};
+  std::ranges::sort(image.digests);
+  realised.lock.insert(realised.lock.end(), image.digests.begin(), image.digests.end());
+  watcher_.line("image " + image.id + ", " + format_size(image.bytes));
+  return realised;
+}
+
+Result<std::string> ImageBuilder::make() {
+  TRY_SET(const std::string locked, find_locked());
+  if (!locked.empty()) return locked;
+  if (!recipe_.dockerfile.empty() || !recipe_.context.empty()) return build_dockerfile();
+  if (recipe_.image.empty()) {
+    return fail(ErrorKind::invalid, "the environment names neither an image nor a Dockerfile");
+  }
+  if (is_built(recipe_)) return build_layer();
+  return fetch(recipe_.image);
+}
+
+// The very image of an earlier run, where it can still be had.
+Result<std::string> ImageBuilder::find_locked() {
+  for (const std::string& line : environment_.lock) {
+    if (api_.image(line)) return line;
+  }
+  for (const std::string& line : environment_.lock) {
+    if (line.find('@') == std::string::npos) continue;
+    if (api_.pull(line, credentials(), PullWatch(watcher_))) return line;
+  }
+  return std::string();
+}
+
+Result<std::string> ImageBuilder::fetch(const std::string& name) {
+  for (const char* kind : {"docker-archive:", "oci-archive:"}) {
+    const std::string file = rest_of(name, kind);
+    if (!file.empty()) return api_.load(file, BuildWatch(watcher_));
+  }
+  if (const std::string file = rest_of(name, "rootfs:"); !file.empty()) {
+    return api_.import(file, image_tag(environment_.hash));
+  }
+  if (name.starts_with("oci:")) return load_layout(name);
+  if (const auto here = api_.image(name)) {
+    watcher_.line("The image " + name + " is here already.");
+    return name;
+  }
+  watcher_.line("Fetching the image " + name);
+  if (Status pulled = api_.pull(name, credentials(), PullWatch(watcher_)); !pulled) {
+    Error error = std::move(pulled).error();
+    if (error.kind == ErrorKind::denied) {
+      error.hint = "Give the registry's address, the user's name and the secret with the password.";
+    }
+    return std::unexpected(std::move(error));
+  }
+  return name;
+}
+
+// An engine loads archives alone.
+Result<std::string> ImageBuilder::load_layout(const std::string& reference) {
+  const fs::path skopeo = find_program("skopeo", settings_.variables);
+  if (skopeo.empty()) {
+    return fail(ErrorKind::unavailable,
+                "the program skopeo is needed to hand " + reference + " to the engine",
+                "Install skopeo, or give the image as docker-archive:FILE.");
+  }
+  const fs::path archive = scratch_ / "image.tar";
+  std::string said;
+  const auto line = [&](std::string_view text) {
+    said = text;
+    watcher_.line(text);
+  };
+  const Program program{
+      .command = {skopeo, "--insecure-policy", "copy", reference,
+                  "docker-archive:" + archive.string() + ":" + image_tag(environment_.hash)},
+      .variables = settings_.variables,
+      .folder = scratch_};
+  TRY_SET(const Ended ended, run_program(program, watcher_, line));
+  if (ended.exit_code != 0) return fail(ErrorKind::invalid, "read " + reference + ": " + said);
+  return api_.load(archive, BuildWatch(watcher_));
+}
+
+Result<std::string> ImageBuilder::build_dockerfile() {
+  TRY_SET(const ImageContext context, write_context(recipe_, scratch_, settings_, watcher_));
+  std::map<std::string, std::string> arguments = proxy_arguments(settings_);
+  for (const auto& [name, value] : recipe_.build_arguments) arguments[name] = value;
+  return build(context, std::move(arguments));
+}
+
+Result<std::string> ImageBuilder::build_layer() {
+  TRY_SET(const std::string name, fetch(recipe_.image));
+  TRY_SET(const EngineApi::Image base, api_.image(name));
+  // A name that an engine cannot mistake for one of a registry.
+  const std::string from = image_tag(environment_.hash) + "-base";
+  TRY(api_.tag(base.id, from));
+  const ImageLayer layer = packages_layer(environment_, from, base.config, settings_);
+  const fs::path folder = scratch_ / "layer";
+  TRY(make_dirs(folder));
+  for (const auto& [file, bytes] : layer.files) TRY(write_file(folder / file, bytes));
+  TRY_SET(const ImageContext context,
+          pack_context(folder, scratch_, "Dockerfile", settings_, watcher_));
+  Result<std::string> made = build(context, layer.arguments);
+  TRY(api_.remove_image(from));
+  return made;
+}
+
+Result<std::string> ImageBuilder::build(const ImageContext& context,
+                                        std::map<std::string, std::string> arguments) {
+  const EngineApi::Build asked{.context = context.tar,
+                               .dockerfile = context.dockerfile,
+                               .tag = image_tag(environment_.hash),
+                               .arguments = std::move(arguments),
+                               .credentials = credentials()};
+  BuildWatch watch(watcher_);
+  auto made = api_.build(asked, std::ref(watch));
+  if (made || made.error().kind != ErrorKind::invalid) return made;
+  Error error = std::move(made).error();
+  const bool pip = std::ranges::any_of(
+      watch.printed(), [](const std::string& line) { return trim(line).starts_with("ERROR: "); });
+  if (pip && !recipe_.requirements.empty()) {
+    return std::unexpected(explain_failure("pip", 1, watch.printed(), recipe_.requirements));
+  }
+  // What the step printed last is mostly why it failed.
+  for (const std::string& line : watch.printed()) {
+    if (line.starts_with("error: ")) error.message += ": " + line.substr(7);
+  }
+  error.hint = "All that was printed is in the log of the build.";
+  return std::unexpected(std::move(error));
+}
+
+Credentials ImageBuilder::credentials() const { return credentials_of(environment_, settings_); }
+
+// ---- who is told ----
+
+Status PullWatch::operator()(const EngineApi::Progress& progress) {
+  if (watcher_.stopped()) return fail(ErrorKind::cancelled, "it is not wanted any more");
+  if (progress.layer.empty() || progress.text.starts_with("Pulling from")) {
+    watcher_.line(progress.text);
+    return {};
+  }
+  Layer& layer = layers_[progress.layer];
+  if (layer.text != progress.text) watcher_.line(progress.layer + ": " + progress.text);
+  layer.text = progress.text;
+  layer.whole = layer.whole || progress.text == "Pull complete" ||
+                progress.text == "Already exists" || progress.text == "Download complete";
+  if (progress.text == "Downloading" && progress.total > 0) {
+    layer.done = progress.done;
+    layer.total = progress.total;
+  }
+  uint64_t done = 0;
+  uint64_t total = 0;
+  size_t whole = 0;
+  for (const auto& [id, each] : layers_) {
+    done += each.whole ? each.total : each.done;
+    total += each.total;
+    whole += each.whole ? 1 : 0;
+  }
+  std::string words = fmt::format("{} of {} layers", whole, layers_.size());
+  if (total > 0) words += fmt::format(", {} of {}", format_size(done), format_size(total));
+  if (words != told_) watcher_.progress(words);
+  told_ = std::move(words);
+  return {};
+}
+
+Status BuildWatch::operator()(const EngineApi::Progress& progress) {
+  if (watcher_.stopped()) return fail(ErrorKind::cancelled, "it is not wanted any more");
+  rest_ += progress.text;
+  size_t begin = 0;
+  for (size_t end = rest_.find('\n'); end != std::string::npos; end = rest_.find('\n', begin)) {
+    line(std::string_view(rest_).substr(begin, end - begin));
+    begin = end + 1;
+  }
+  rest_.erase(0, begin);
+  return {};
+}
+
+void BuildWatch::line(std::string_view coloured) {
+  const std::string plain = without_colours(coloured);
+  const std::string_view text = plain;
+  watcher_.line(text);
+  // "Step 2/5 : RUN …" of docker, "STEP 2/5: RUN …" of podman.
+  if (text.starts_with("Step ") || text.starts_with("STEP ")) {
+    const std::string_view counted = text.substr(5, text.find_first_of(" :", 5) - 5);
+    if (const size_t slash = counted.find('/'); slash != counted.npos) {
+      watcher_.progress(
+          fmt::format("step {} of {}", counted.substr(0, slash), counted.substr(slash + 1)));
+    }
+    printed_.clear();
+  }
+  if (printed_.size() < kPrintedMax) printed_.emplace_back(text);
+}
+
+}  // namespace
+
+}  // namespace trainyard::env

@@ -1,0 +1,219 @@
+"""Runs in containers of a real docker and a real podman: the whole way, as people go it."""
+import http.server
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import engines
+from yard import YardTest, main, wait_until
+
+
+class Containers:
+    """The rules, for each engine."""
+
+    engine_type = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.engine = cls.engine_type()
+        cls.addClassCleanup(cls.engine.down)
+        cls.engine.up()
+        cls.engine.add_busybox("tiny", "ENV FROM_IMAGE=yes")
+
+    def setUp(self):
+        super().setUp()
+        self.env["DOCKER_HOST"] = self.engine.url
+        self.env["TRAINYARD_CONTAINER_RUNTIME"] = self.engine.name
+        self.addCleanup(lambda: self.assertEqual(self.engine.containers(), []))
+
+    def run_in(self, image, *words, code=0, options=()):
+        """Submits and waits -> the run."""
+        run = self.finish(self.submit("--image", image, *options, *(["--", *words] if words else [])))
+        self.assertEqual(run["exitCode"], code, run)
+        return run
+
+    def build_log(self, run, name="system_logs/environment.txt"):
+        return self.ok("run", "cp", f"{run['id']}:{name}", "-")
+
+    def create(self, file):
+        """A run of a job file, at its end."""
+        return self.finish(self.json("job", "create", "-f", file)["id"])
+
+    # ---- what a run has ----
+
+    def test_a_run_is_in_the_image_with_its_code_its_variables_and_its_outputs(self):
+        self.write("say.sh", "echo $FROM_IMAGE $GIVEN; test -e /bin/busybox && echo inside; pwd\n"
+                             "mkdir -p outputs; echo made > outputs/result; id -u\n")
+        run = self.run_in("tiny", "sh", "say.sh", options=("--env-var", "GIVEN=too"))
+        self.assertEqual(run["status"], "Completed")
+        lines = self.console(run["id"]).splitlines()
+        self.assertEqual(lines[:2] + lines[3:], ["yes too", "inside", str(os.getuid())])
+        self.ok("run", "download", run["id"], "-d", str(self.scratch / "got"))
+        made = self.scratch / "got" / "outputs" / "result"
+        self.assertEqual(made.read_text(), "made\n")
+        self.assertEqual(made.stat().st_uid, os.getuid())
+
+    def test_an_image_that_was_used_before_costs_nothing(self):
+        first = self.run_in("tiny", "true")
+        again = self.run_in("tiny", "true")
+        self.assertEqual(first["environment"]["hash"], again["environment"]["hash"])
+        environments = list((self.home / "environments").glob("*/environment.json"))
+        self.assertEqual(len(environments), 1)
+        lock = json.loads(environments[0].read_text())["lock"]
+        self.assertTrue(lock[0].startswith("sha256:"), lock)
+
+    def test_an_image_without_a_command_runs_its_own(self):
+        self.engine.add_busybox("own", 'ENTRYPOINT ["sh", "-c"]', 'CMD ["echo own in $PWD"]', "WORKDIR /usr/bin")
+        run = self.run_in("own")
+        self.assertEqual(self.console(run["id"]), "own in /usr/bin\n")
+
+    def test_folders_of_the_machine_are_where_arguments_say(self):
+        data = self.scratch / "data"
+        data.mkdir()
+        (data / "x").write_text("given\n")
+        run = self.run_in("tiny", "sh", "-c", "cat /data/x; echo kept > /data/y; echo $E",
+                          options=("--docker-arg", f"-v {data}:/data", "--docker-arg", "-e E=e"))
+        self.assertEqual(self.console(run["id"]), "given\ne\n")
+        self.assertEqual((data / "y").read_text(), "kept\n")
+
+    # ---- images that are made ----
+
+    def test_a_dockerfile_is_built_once_and_its_log_is_a_log_of_the_run(self):
+        self.write("image/Dockerfile", "FROM tiny\nCOPY what /what\nRUN echo building; cat /what > /made\n")
+        self.write("image/what", "from the folder\n")
+        self.write("job.yml", "command: cat /made\nenvironment:\n  build:\n    path: image\n")
+        run = self.create("job.yml")
+        self.assertIn("from the folder", self.console(run["id"]))
+        log = self.build_log(run, "azureml-logs/20_image_build_log.txt")
+        self.assertIn("RUN echo building", log)
+        self.create("job.yml")
+        self.assertEqual(len(list((self.home / "environments").glob("*/environment.json"))), 1)
+
+    def test_a_dockerfile_that_fails_shows_its_step(self):
+        self.write("image/Dockerfile", "FROM tiny\nRUN echo the reason; exit 3\n")
+        self.write("job.yml", "command: 'true'\nenvironment:\n  build:\n    path: image\n")
+        run = self.create("job.yml")
+        self.assertEqual(run["status"], "Failed")
+        text = json.dumps(run)
+        self.assertIn("2/2", text)
+        self.assertIn("exit 3", text)
+        log = self.build_log(run)
+        self.assertIn("the reason", log)
+
+    # ---- how it ends ----
+
+    def test_the_exit_code_is_the_runs(self):
+        done = self.run_cli("submit", "-e", "test", "--image", "tiny", "--", "sh", "-c", "echo oh; exit 7")
+        self.assertEqual(done.code, 7, done)
+        self.assertIn("oh\n", done.out)
+
+    def test_a_cancelled_run_may_clean_up_and_its_container_is_gone(self):
+        run = self.submit("--image", "tiny", "--", "sh", "-c",
+                          "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done")
+        wait_until(lambda: self.console(run) == "up\n", "the container to be up")
+        self.ok("run", "cancel", run)
+        self.assertEqual(self.finish(run)["status"], "Canceled")
+        self.assertEqual(self.console(run), "up\nbye\n")
+        self.assertEqual(self.engine.containers(), [])
+
+    def test_out_of_memory_is_told_as_such(self):
+        run = self.finish(self.submit("--image", "tiny", "--mem", "32M", "--", "sh", "-c",
+                                      "x=x; while :; do x=$x$x; done"))
+        self.assertEqual(run["status"], "Failed")
+        self.assertIn("out of memory", json.dumps(run))
+
+    def test_a_killed_supervisor_leaves_no_container(self):
+        run = self.submit("--image", "tiny", "--", "sh", "-c", "echo up; sleep 300")
+        wait_until(lambda: self.console(run) == "up\n", "the container to be up")
+        os.kill(self.supervisor_of(run), signal.SIGKILL)
+        self.assertEqual(self.finish(run)["status"], "Failed")
+        self.assertEqual(self.engine.containers(), [])
+
+    # ---- what cannot be ----
+
+    def test_an_image_that_cannot_be_had_is_told_in_the_engines_words(self):
+        run = self.finish(self.submit("--image", "127.0.0.1:1/no/such:1", "--", "true"), seconds=120)
+        self.assertEqual(run["status"], "Failed")
+        self.assertIn("127.0.0.1:1/no/such", json.dumps(run))
+
+    def test_arguments_that_are_not_taken_are_refused_at_once(self):
+        error = self.refused(2, "submit", "-e", "test", "--image", "tiny", "--docker-arg=--privileged", "--", "true")
+        self.assertIn("--privileged", error)
+        error = self.refused(2, "submit", "-e", "test", "--image", "tiny", "--docker-arg", "-v C:\\data:/data", "--",
+                             "true")
+        self.assertIn("Windows", error)
+
+
+class Docker(Containers, YardTest):
+    engine_type = engines.Docker
+
+    def test_no_engine_says_what_to_start(self):
+        self.env["DOCKER_HOST"] = f"unix://{self.scratch}/none.sock"
+        self.write("image/Dockerfile", "FROM tiny\n")
+        self.write("job.yml", "command: 'true'\nenvironment:\n  build:\n    path: image\n")
+        run = self.create("job.yml")
+        self.assertEqual(run["status"], "Failed")
+        self.assertIn("start docker", json.dumps(run))
+
+    def test_packages_are_put_upon_an_image(self):
+        self.engine.add_tar(engines.debian_root(), "debian-python")
+        index = Index(self)
+        index.add("yardling", "1.5")
+        self.env["PIP_INDEX_URL"] = index.url
+        for name in ("PIP_CERT", "SSL_CERT_FILE", "https_proxy", "http_proxy", "HTTPS_PROXY", "HTTP_PROXY"):
+            self.env.pop(name, None)
+        self.write("requirements.txt", "yardling==1.5\nazureml-defaults  # left out\n")
+        run = self.run_in("debian-python", "python3", "-c", "import yardling; print(yardling.version)",
+                          options=("--requirements", "requirements.txt"))
+        self.assertIn("1.5\n", self.console(run["id"]))
+        self.write("bad.txt", "# one\nyardling==9\n")
+        run = self.finish(self.submit("--image", "debian-python", "--requirements", "bad.txt", "--", "true"))
+        self.assertEqual(run["status"], "Failed")
+        self.assertIn("bad.txt:2", json.dumps(run))
+
+
+class Podman(Containers, YardTest):
+    engine_type = engines.Podman
+
+
+class Index:
+    """A package index on this machine."""
+
+    def __init__(self, test):
+        self.folder = test.scratch / "index"
+        self.folder.mkdir()
+        folder = str(self.folder)
+
+        class Files(http.server.SimpleHTTPRequestHandler):
+            def __init__(self, *words):
+                super().__init__(*words, directory=folder)
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        test.addCleanup(server.server_close)
+        test.addCleanup(server.shutdown)
+        self.url = f"http://127.0.0.1:{server.server_address[1]}"
+
+    def add(self, name, version):
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        info = f"{name}-{version}.dist-info"
+        with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{name}.py", f"version = '{version}'\n")
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+
+
+if __name__ == "__main__":
+    main()
