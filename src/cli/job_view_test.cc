@@ -62,3 +62,14 @@ TEST_CASE("a run of which little is known is a job all the same") {
   CHECK(job_raw_row(job).size() == job_header().size());
   CHECK(job_row(job, WallTime{}).size() == job_header().size());
 }
+
+TEST_CASE("a job's environment is named as a job file names it") {
+  const auto shown = [](const Json& environment) {
+    return job_json({{"id", "r"}, {"environment", environment}})["environment"];
+  };
+  CHECK(shown("system") == "system");
+  CHECK(shown({{"kind", "venv"}, {"name", "mine"}, {"version", "3"}}) == "azureml:mine:3");
+  CHECK(shown({{"kind", "venv"}, {"name", "sklearn"}, {"version", ""}}) ==
+        "azureml:sklearn@latest");
+  CHECK(shown({{"kind", "venv"}, {"name", ""}, {"hash", "ab"}})["hash"] == "ab");
+}

@@ -128,7 +128,7 @@ az ml experiment list --query '[].name' -o tsv
                             cwd=self.model)
         self.assertEqual(done.code, 0, done)
         err = self.refused(4, "run", "submit-script", "-c", "train-local", "--target", "far", cwd=self.model)
-        self.assertIn("\nerror: target 'far' does not exist\n", err)
+        self.assertIn("\nerror: target 'far' does not exist\n", "\n" + err)
 
 
 class Script(YardTest):
