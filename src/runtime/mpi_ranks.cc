@@ -11,11 +11,13 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "runtime/mpi_programs.h"
 
 namespace trainyard::runtime {
 namespace {
 
 constexpr int kPipeBytes = 1 << 18;
+constexpr const char* kUsualPath = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 bool readable(int fd) {
   pollfd polled{fd, POLLIN, 0};
@@ -98,6 +100,9 @@ RankCommand MpiRanks::launcher(const RankCommand& first, bool own) const {
   std::erase_if(variables, [](const auto& pair) {
     return pair.first.starts_with("OMPI_COMM_WORLD_") || pair.first.starts_with("PMIX_");
   });
+  // A rank in a container has its image's. mpirun is the node's, and looks for its own programs.
+  const std::string path = mpi_variable("PATH");
+  variables.try_emplace("PATH", path.empty() ? kUsualPath : path);
   variables[kMpiSocket] = socket_name_;
   variables[kMpiProgram] = program_;
   variables[kMpiFolder] = variables["TRAINYARD_WORK"].empty() ? "/" : variables["TRAINYARD_WORK"];

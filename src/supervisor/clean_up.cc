@@ -1,12 +1,28 @@
 #include "supervisor/steps.h"
 
 namespace trainyard::supervisor {
+namespace {
+
+// What a killed rank's container has changed of its image may be large.
+std::vector<fs::path> layers_of(const fs::path& root) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (auto it = fs::directory_iterator(root, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    const std::string name = it->path().filename();
+    if (name.starts_with("container-") && name.ends_with(".layer")) found.push_back(it->path());
+  }
+  return found;
+}
+
+}  // namespace
 
 // Assignment, journal and lock stay for whoever asks what became of the attempt; they are small,
 // and the engine removes them.
 void clean_up(Context& context) {
-  for (const fs::path& path :
-       {context.layout.work(), context.layout.spool(), context.layout.tmp()}) {
+  std::vector<fs::path> paths = layers_of(context.layout.root());
+  paths.insert(paths.end(), {context.layout.work(), context.layout.spool(), context.layout.tmp()});
+  for (const fs::path& path : paths) {
     if (const Status removed = remove_tree(path); !removed) {
       context.log.line("not removed: " + removed.error().message);
     }
