@@ -92,6 +92,10 @@ class Reader {
     if (static_cast<int>(open_.size()) >= kDepthMax) {
       return fail(ErrorKind::invalid, path.string() + ": too many files that name files");
     }
+    const fs::file_status status = fs::status(path, error);
+    if (fs::exists(status) && !fs::is_regular_file(status)) {
+      return fail(ErrorKind::invalid, path.string() + ": is no file");
+    }
     const auto size = fs::file_size(path, error);
     if (!error && size > kFileBytesMax) {
       return fail(ErrorKind::invalid, path.string() + ": larger than " + format_size(kFileBytesMax),
@@ -185,7 +189,8 @@ class Reader {
 
   static Status check_nameless(const std::string& text) {
     const std::string_view path = path_in(text);
-    if (is_url(text) || (path.starts_with('/') && is_archive(path))) return {};
+    const bool named = is_url(text) || (path.starts_with('/') && is_archive(path));
+    if (named && !text.starts_with('-')) return {};
     const bool looks_like_path =
         path.starts_with('.') || path.find('/') != std::string_view::npos || is_archive(path);
     if (!looks_like_path) return fail(ErrorKind::invalid, "'" + text + "' is no requirement");

@@ -115,6 +115,7 @@ TEST_CASE("a file that is not there is told at the line that names it") {
   CHECK(found.error().message.starts_with(temp.path().string() + "/r.txt:2: open "));
   CHECK(refused("-r https://x/r.txt").message ==
         "r.txt:1: a file at a URL is not read: https://x/r.txt");
+  CHECK(refused("-r /dev/zero").message == "r.txt:1: /dev/zero: is no file");
   CHECK(refused("-r").message == "r.txt:1: -r names no file");
 }
 
@@ -136,6 +137,7 @@ TEST_CASE("paths are refused unless they are of a wheel on the server's machine"
   CHECK(refused("sub/folder").message.starts_with("r.txt:1: 'sub/folder' is a path"));
   CHECK(refused("a-1.0-py3-none-any.whl").message.find("is a path") != std::string::npos);
   CHECK(parsed("/wheels/a-1.0-py3-none-any.whl").lines.size() == 1);
+  CHECK(!parse_requirements("-e -x://y", "r.txt"));
   CHECK(refused("!what").message == "r.txt:1: '!what' is no requirement");
 }
 

@@ -20,7 +20,7 @@ meta += f"Requires-Dist: {needs}\n" if needs else ""
 files = {
     f"{name}.py": f"import sys\nversion = '{version}'\ndef main():\n    print(sys.prefix)\n",
     info + "METADATA": meta,
-    info + "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    info + "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     info + "entry_points.txt": f"[console_scripts]\n{name} = {name}:main\n",
 }
 record = "".join(f"{path},,\n" for path in files) + info + "RECORD,,\n"
