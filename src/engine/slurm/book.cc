@@ -56,13 +56,24 @@ void Book::kill(const AttemptId& attempt, SteadyTime now) {
       std::erase(line_, attempt);
       return tell_gone(attempt, entry, {.why = "it was taken back before Slurm had it"}, now);
     case Stage::submitting:
+      entry.under_way = true;
+      return tell_gone(attempt, entry, {.why = "it was taken back"}, now);
     case Stage::unsure:
-      return;  // Cancelled once it is known whether there is a job.
+      if (!entry.assignment) return;  // Cancelled once it is known whether there is a job.
+      break;
     case Stage::placed:
+      entry.cancel_at = now;
+      if (!away_.empty() && (!entry.job || phase_of(entry.job->state) == Phase::waiting)) break;
+      return;
     case Stage::gone:
     case Stage::over:
       entry.cancel_at = now;
+      return;
   }
+  // Nobody is kept waiting for a Slurm that does not answer: if it has a job of this one and starts
+  // it, the server refuses that its assignment until it is cancelled.
+  entry.cancel_at = now;
+  tell_gone(attempt, entry, {.why = "it was taken back"}, now);
 }
 
 void Book::release(const AttemptId& attempt, SteadyTime now) {
@@ -147,6 +158,12 @@ bool Book::busy() const {
          });
 }
 
+bool Book::any_killed() const {
+  return std::ranges::any_of(entries_, [](const auto& item) {
+    return item.second.stage == Stage::placed && item.second.cancelled;
+  });
+}
+
 bool Book::anything_waits() const {
   return std::ranges::any_of(entries_, [](const auto& item) {
     const std::optional<Job>& job = item.second.job;
@@ -206,9 +223,10 @@ void Book::looked(const Result<std::vector<Job>>& jobs, SteadyTime begun, Steady
     entry = forget ? entries_.erase(entry) : std::next(entry);
   }
   // A slow answer is a busy controller: a tenth of its time at most is ours.
-  const auto slow = std::chrono::ceil<seconds>((now - begun) * 9);
-  next_look_ =
-      now + (busy() ? std::clamp(slow, patience_.look, patience_.look_max) : patience_.look_idle);
+  const auto slow = std::chrono::ceil<milliseconds>((now - begun) * 9);
+  const milliseconds least = any_killed() ? patience_.look_cancelled : patience_.look;
+  next_look_ = now + (busy() ? std::clamp<milliseconds>(slow, least, patience_.look_max)
+                             : patience_.look_idle);
 }
 
 void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTime now) {
@@ -245,9 +263,11 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
     return is && now - *from >= limit;
   };
   if (phase == Phase::ended) entry.cancel_at.reset();
-  if (lasts(entry.ended, phase == Phase::ended, patience_.ended)) {
+  // Of one that we have cancelled no report is waited for.
+  const bool as_told = entry.cancelled && job.state == "CANCELLED";
+  if (lasts(entry.ended, phase == Phase::ended, as_told ? seconds(0) : patience_.ended)) {
     Ending ending = ending_of(job, server_url_);
-    if (entry.cancelled && job.state == "CANCELLED") {
+    if (as_told) {
       ending.words = fmt::format("its Slurm job {} was cancelled", job.id());
     }
     return tell_gone(attempt, entry,
@@ -271,7 +291,7 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
 
 bool Book::miss(const AttemptId& attempt, Entry& entry, SteadyTime begun, SteadyTime now) {
   // A look that was begun before it was submitted tells nothing.
-  if (begun < entry.since) return false;
+  if (begun < entry.since || entry.under_way) return false;
   switch (entry.stage) {
     case Stage::waiting:
     case Stage::submitting:

@@ -108,6 +108,7 @@ class Book {
     std::optional<SteadyTime> ending;
     std::optional<SteadyTime> never;
     bool killed = false;
+    bool under_way = false;  // Handed in just now, and told to be gone.
     bool cancelled = false;  // By us.
     bool released = false;
     std::optional<SteadyTime> cancel_at;  // Next.
@@ -138,6 +139,7 @@ class Book {
   SteadyTime free_from(const AttemptId& attempt) const;
   void see_orphan(const AttemptId& attempt, const Job& job, SteadyTime now);
   bool busy() const;
+  bool any_killed() const;
   std::string place_in_line(const AttemptId& attempt) const;
 
   const std::string server_id_;

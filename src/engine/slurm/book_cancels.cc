@@ -18,6 +18,7 @@ std::optional<Book::Cancel> Book::take_cancel(SteadyTime now) {
     if (!entry.cancel_at || *entry.cancel_at > now) continue;
     entry.cancel_at = again;  // Until a look shows that it is over.
     entry.cancelled = true;
+    if (entry.stage == Stage::placed) look_soon(now);
     return cancel_of(attempt, entry.number, entry.index, entry.array);
   }
   for (auto& [attempt, orphan] : orphans_) {

@@ -99,7 +99,11 @@ void Book::taken(const Cancel& job, SteadyTime now) {
   entry.index = job.index;
   entry.array = job.array;
   entry.assignment.reset();  // With its token, which is in the job script from here on.
-  set(entry, entry.released ? Stage::over : Stage::placed, now);
+  if (std::exchange(entry.under_way, false)) {
+    set(entry, entry.stage, now);
+  } else {
+    set(entry, entry.released ? Stage::over : Stage::placed, now);
+  }
   if (entry.killed) entry.cancel_at = now;  // While it was under way.
   next_look_ = std::min(next_look_, std::max(now, last_look_ + patience_.look));
 }
@@ -110,6 +114,11 @@ void Book::not_taken(const AttemptId& attempt, const Error& error, bool as_array
   Entry& entry = found->second;
   if (entry.released && error.kind != ErrorKind::unavailable) {
     entries_.erase(found);
+    return;
+  }
+  if (std::exchange(entry.under_way, false)) {
+    set(entry, entry.stage, now);
+    if (error.kind == ErrorKind::unavailable) entry.cancel_at = now;  // Slurm may have it.
     return;
   }
   if (error.kind == ErrorKind::invalid && !as_array) {

@@ -203,7 +203,7 @@ TEST_CASE("a slow answer makes looks rarer") {
   desk.place("a");
   desk.submit(7);
   desk.book.looked(desk.jobs, desk.now - milliseconds(500), desk.now);
-  CHECK(desk.book.next_look() - desk.now == seconds(5));
+  CHECK(desk.book.next_look() - desk.now == milliseconds(4500));
 }
 
 TEST_CASE("a submission without an answer that was taken all the same is found, not made again") {
@@ -343,18 +343,92 @@ TEST_CASE("a kill takes back what Slurm does not have yet") {
   desk.place("under way");
   const auto taken = desk.book.take_submission(desk.now);
   desk.book.kill(taken->id(), desk.now);
+  CHECK(desk.book.take_gone().size() == 1);
   desk.book.submitted(taken->id(), 7, desk.now);
+  CHECK(desk.book.inspect(taken->id()) == Placement::gone);
   CHECK(desk.cancels() == Names{"under way.1"});
 
   desk.place("unsure");
   const auto unsure = desk.book.take_submission(desk.now);
   desk.book.submitted(unsure->id(), fail(ErrorKind::unavailable, "no answer"), desk.now);
   desk.book.kill(unsure->id(), desk.now);
+  CHECK(desk.book.take_gone().size() == 1);
   desk.add(unsure->id(), 8, "PENDING");
   desk.look();
   CHECK(desk.cancels() == Names{"unsure.1"});
+  CHECK(desk.gone.empty());
   desk.book.kill(Desk::id("never heard of"), desk.now);
   CHECK(desk.cancels().empty());
+}
+
+TEST_CASE("a job that we cancel is looked at at once and often, and is gone when Slurm says so") {
+  Desk desk;
+  desk.place("a");
+  desk.submit(7, "RUNNING");
+  desk.look();
+  CHECK(desk.book.next_look() > desk.now);
+  desk.book.kill(Desk::id("a"), desk.now);
+  CHECK(desk.cancels() == Names{"a.1"});
+  CHECK(desk.book.next_look() <= desk.now);
+  desk.job(7).state = "COMPLETING";
+  desk.look();
+  CHECK(desk.book.next_look() - desk.now == Patience{}.look_cancelled);
+  CHECK(desk.gone.empty());
+  desk.job(7).state = "CANCELLED";
+  desk.look();
+  CHECK(desk.gone.size() == 1);
+}
+
+TEST_CASE("what waits is taken back at once while Slurm does not answer, and cancelled later") {
+  Desk desk;
+  desk.place("waits");
+  desk.submit(7);
+  desk.place("runs");
+  desk.submit(8, "RUNNING");
+  desk.look();
+  desk.look_in_vain();
+  for (const char* run : {"waits", "runs"}) desk.book.kill(Desk::id(run), desk.now);
+  const std::vector<Book::Told> told = desk.book.take_gone();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].first == Desk::id("waits"));
+  desk.book.release(Desk::id("waits"), desk.now);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(desk.cancels() == Names{"runs.1", "waits.1"});
+    desk.now += seconds(30);
+    desk.look_in_vain();
+  }
+  desk.look();
+  CHECK(desk.cancels() == Names{"runs.1", "waits.1"});
+}
+
+TEST_CASE("who is taken back and released while being handed in is cancelled once Slurm has it") {
+  for (const bool answered : {true, false}) {
+    CAPTURE(answered);
+    Desk desk;
+    desk.place("a");
+    REQUIRE(desk.book.take_submission(desk.now));
+    desk.book.kill(Desk::id("a"), desk.now);
+    CHECK(desk.book.take_gone().size() == 1);
+    desk.book.release(Desk::id("a"), desk.now);
+    desk.pass(seconds(9));  // sbatch takes its time.
+    desk.add(Desk::id("a"), 7, "PENDING");
+    desk.book.submitted(Desk::id("a"),
+                        answered ? Result<int64_t>(7) : fail(ErrorKind::unavailable, "no answer"),
+                        desk.now);
+    CHECK(desk.cancels() == Names{"a.1"});
+    desk.job(7).state = "CANCELLED";
+    desk.look();
+    CHECK(desk.gone.empty());
+    CHECK_FALSE(desk.book.next_cancel());
+  }
+  Desk desk;
+  desk.place("b");
+  REQUIRE(desk.book.take_submission(desk.now));
+  desk.book.kill(Desk::id("b"), desk.now);
+  desk.book.submitted(Desk::id("b"), fail(ErrorKind::not_found, "nobody there"), desk.now);
+  CHECK(desk.book.take_gone().size() == 1);
+  CHECK_FALSE(desk.book.next_cancel());
+  CHECK_FALSE(desk.book.next_submit());
 }
 
 TEST_CASE("a released attempt is forgotten with its job, which is cancelled if it stays") {

@@ -6,17 +6,18 @@ namespace trainyard::engine::slurm {
 
 // How long things are waited for.
 struct Patience {
-  seconds look{1};        // Between two looks at the queue while something is under way.
-  seconds look_idle{60};  // And when nothing is.
-  seconds look_max{5};    // While Slurm does not answer, or is slow to.
-  seconds retry_max{5};   // Between two tries at a submission.
-  seconds full{20};       // Before another, when Slurm has too many jobs.
-  seconds missing{5};     // Of a job that Slurm does not show.
-  seconds ended{3};       // For the last report of a job that has ended.
-  seconds ending{300};    // Of a job that does not get done with ending.
-  seconds never{10};      // Of a job that waits for what cannot be.
-  seconds released{10};   // For a job whose attempt is over to end by itself.
-  seconds orphan{30};     // For somebody to know a job of ours.
+  seconds look{1};                   // Between two looks at the queue while something is under way.
+  milliseconds look_cancelled{250};  // And while somebody waits for a job to be cancelled.
+  seconds look_idle{60};             // And when nothing is.
+  seconds look_max{5};               // While Slurm does not answer, or is slow to.
+  seconds retry_max{5};              // Between two tries at a submission.
+  seconds full{20};                  // Before another, when Slurm has too many jobs.
+  seconds missing{5};                // Of a job that Slurm does not show.
+  seconds ended{3};                  // For the last report of a job that has ended.
+  seconds ending{300};               // Of a job that does not get done with ending.
+  seconds never{10};                 // Of a job that waits for what cannot be.
+  seconds released{10};              // For a job whose attempt is over to end by itself.
+  seconds orphan{30};                // For somebody to know a job of ours.
   seconds cancel_again{10};
   seconds settle{10};  // For the job of the attempt before to be seen to end.
   seconds alone{600};  // Without arrays, after Slurm refused one.
