@@ -217,6 +217,23 @@ class Distributed(YardTest):
             mine = cluster[config["task"]["type"]][config["task"]["index"]]
             self.assertEqual(mine.rsplit(":", 1)[0], self.lab.address_of(words["SLURMD_NODENAME"]))
 
+    def test_parameter_servers_that_wait_for_ever_end_with_the_workers(self):
+        (self.code / "task.py").write_text("import json, os, time\n"
+                                           "task = json.loads(os.environ['TF_CONFIG'])['task']\n"
+                                           "print(task['type'], flush=True)\n"
+                                           "while task['type'] == 'ps': time.sleep(0.1)\n"
+                                           "time.sleep(task['index'])\n")
+        for target, nodes, workers in (("lab", 2, 2), ("local", 1, 2)):
+            with self.subTest(target=target):
+                (self.code / "job.yml").write_text(
+                    f"command: python3 task.py\ncode: .\ncompute: {target}\nresources: {{instance_count: {nodes}}}\n"
+                    f"distribution: {{type: tensorflow, worker_count: {workers}, parameter_server_count: 2}}\n")
+                run = self.json("job", "create", "-f", "job.yml")["name"]
+                ended = self.finish(run)
+                self.assertEqual((ended["status"], ended["exitCode"]), ("Completed", 0), ended["error"])
+                told = sorted(self.printed(run, rank).strip() for rank in range(workers + 2))
+                self.assertEqual(told, ["ps", "ps", *["worker"] * workers])
+
     def test_four_nodes_learn_the_curve_that_one_process_learns(self):
         shutil.copy(ROOT / "examples" / "ddp" / "train.py", self.code / "train.py")
         one = self.submit("--", PYTHON, "train.py")

@@ -202,6 +202,43 @@ class Faults(YardTest):
         self.assertIn(self.finish(finalizing)["status"], ("Completed", "Canceled"))
         wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty")
 
+    def test_a_cancel_ends_a_setup_at_once_with_all_it_started(self):
+        for nodes in (1, 3):
+            with self.subTest(nodes=nodes):
+                # It does not heed SIGTERM, and would go on for minutes.
+                self.ok("compute", "update", "lab", "--setup",
+                        "trap '' TERM; touch /tmp/in_setup; bash -c 'sleep 314 & sleep 314'; sleep 314")
+                run = self.submit("--target", "lab", "--nodes", nodes, "--", "sh", "-c", "echo ran")
+                self.lab.wait_for(lambda: self.state_in_slurm(run) == "RUNNING", "it starts")
+                self.lab.wait_for(lambda: self.deep_asleep() == 2 * nodes, "its setups run")
+                begun = time.monotonic()
+                self.ok("run", "cancel", run)
+                ended = self.finish(run)
+                # Slurm's own way takes KillWait, 5 s here and 30 s elsewhere.
+                self.assertLess(time.monotonic() - begun, 4)
+                self.assertEqual(ended["status"], "Canceled", ended)
+                self.assertEqual(self.deep_asleep(), 0)
+                self.assertNotIn("ran", self.console(run))
+
+    def test_a_cancel_ends_the_setup_of_a_node_that_the_others_wait_for(self):
+        self.ok("compute", "update", "lab", "--setup", 'test "$SLURMD_NODENAME" != n2 || { sleep 314; sleep 314; }')
+        run = self.submit("--target", "lab", "--nodes", 3, "--", "sh", "-c", "echo ran")
+        self.reason(run, "2 of 3 nodes are ready")
+        self.ok("run", "cancel", run)
+        self.assertEqual(self.finish(run)["status"], "Canceled")
+        self.lab.wait_for(lambda: self.deep_asleep() == 0, "nothing of its setup is left", 4)
+
+    def deep_asleep(self):
+        """How many processes of the nodes sleep 314 seconds."""
+        count = 0
+        for name in self.lab.names:
+            for pid in self.lab.processes_on(name):
+                try:
+                    count += pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() == b"sleep\x00314\x00"
+                except OSError:
+                    pass
+        return count
+
     def test_on_a_cancel_all_nodes_have_their_grace_and_keep_what_they_save(self):
         save = ("trap 'sleep 7; echo saved > outputs/$RANK.txt; echo saved; exit 0' TERM; "
                 "echo up; while :; do sleep 0.1; done")
@@ -286,6 +323,29 @@ class NoSlurm(YardTest):
         else:
             words = ("is not on this machine", "slurm-client", "--ssh")
         wait_until(lambda: all(w in self.show(run)["reason"] for w in words), "it says what is missing")
+        server.send_signal(signal.SIGTERM)
+        server.wait(20)
+
+    def test_a_slurm_that_is_not_to_be_had_is_told_at_once_and_keeps_nobody_from_a_cancel(self):
+        if not shutil.which("sbatch"):
+            self.skipTest("Slurm's programs are not here")
+        nobody = self.write("slurm.conf", "ClusterName=lab\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort=1\n"
+                            "NodeName=n1\nPartitionName=p Nodes=n1 Default=YES\n")
+        server = self.start("server", "run", "--listen", "127.0.0.1:0", "--advertise", "http://127.0.0.2:1")
+        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
+        # Slurm's own programs look for a file that is not there for a minute, and for a controller for 10 s or more.
+        for name, conf in (("none", self.scratch / "none.conf"), ("nobody", nobody)):
+            with self.subTest(conf=name):
+                self.env["SLURM_CONF"] = str(conf)
+                self.ok("compute", "create", "-n", name, "--engine", "slurm")
+                run = self.submit("--target", name, "--", "true")
+                if name == "none":
+                    wait_until(lambda: f"there is no {conf}" in self.show(run)["reason"], "it says what is missing", 5)
+                begun = time.monotonic()
+                self.run_cli("compute", "list-nodes", name)
+                self.ok("run", "cancel", run)
+                self.assertEqual(self.finish(run)["status"], "Canceled")
+                self.assertLess(time.monotonic() - begun, 30)
         server.send_signal(signal.SIGTERM)
         server.wait(20)
 
