@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <thread>
 
 #include "control/all_runs.h"
 #include "store/attempt_nodes.h"
@@ -206,6 +207,10 @@ Status AllRuns::add_reasons(db::Db& db, std::vector<Run*> runs) {
         TRY_SET(const auto parts,
                 store::attempt_nodes(db, run->number, run->life.attempt, run->spec.nodes));
         if (const std::string text = barrier_text(parts); !text.empty()) run->reason = text;
+      }
+      if (run->life.status == RunStatus::preparing && parts_.environment_words) {
+        const std::string text = parts_.environment_words(run->spec.environment);
+        if (!text.empty()) run->reason = text;
       }
       continue;
     }

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/environments.h"
-#include "control/environments.h"
 #include "engine/engine.h"
 #include "model/gang.h"
 #include "model/run.h"
@@ -83,7 +82,6 @@ class Control {
     Addresses addresses;
     SnapshotCheck snapshot_check;
     MergeOutputs merge_outputs;
-    PlatformOf platform_of;  // None: a hash is the same for all machines.
     EnvironmentWords environment_words;
     PlatformOf platform_of;  // None: a hash is the same for all machines.
     // A run's version grew: wakes its readers.
@@ -119,10 +117,6 @@ class Control {
   // The run with its reason computed now: "waits for 2 CPUs: 1 free of 2; position 3".
   virtual Result<Run> run(const RunId& id) = 0;
   virtual Result<std::vector<Run>> runs(const store::RunFilter& filter) = 0;
-
-  // An environment as a submission of it would have it: see control/environments.h.
-  virtual Result<Environment> resolve_environment(std::string_view workspace,
-                                                  const Environment& asked) = 0;
 
   // An environment as a submission of it would have it: see control/environments.h.
   virtual Result<Environment> resolve_environment(std::string_view workspace,

@@ -306,7 +306,7 @@ Result<Orders> AllRuns::report(const AttemptNode& from, std::span<const Report> 
   };
   if (reports.empty()) {
     int nodes = 1;
-    TRY_SET(const Orders now, orders(from, nodes));
+    TRY_SET(Orders now, orders(from, nodes));
     note_heard(nodes);
     return now;
   }
@@ -347,6 +347,7 @@ Result<Assignment> AllRuns::assignment(const AttemptId& attempt, std::string_vie
   // Nothing of this machine is there.
   told.server_socket.clear();
   told.blobs.clear();
+  told.environments.clear();
   return told;
 }
 

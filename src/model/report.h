@@ -78,7 +78,7 @@ enum class ReportKind {
   ready,        // Of several nodes: code is staged, `host` is set; it waits for Orders::go.
   starting,     // Ranks are being launched.
   running,      // All ranks run; `node` is set.
-  finalizing,   // No rank is left; outputs and logs are being captured.
+  finalizing,   // No rank is left but parameter servers; then outputs and logs are captured.
   sample,       // CPU and memory so far.
   rank_failed,  // Of several nodes: `exit` is set, the first to fail there; told at once.
   ended,        // `end` is set; the last report of a node.
