@@ -3,6 +3,8 @@
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 T ?=
+# uv alone, where scripts/install-uv could get it.
+export PATH := $(CURDIR)/build/tools/bin:$(PATH)
 
 .PHONY: help packages build test demo bench torture sim fuzz gpu lint format install clean
 
@@ -17,6 +19,7 @@ build:  # The release binary at build/release/trainyard
 # The tests themselves run one after another or two at a time: several start servers and measure time.
 test: build  # Every test, or those whose name matches T=…
 	@scripts/install-packages build demo test
+	@scripts/install-uv
 	@cmake --preset dev > /dev/null
 	@cmake --build --preset dev -j $(JOBS)
 	@cmake --preset tsan > /dev/null
@@ -29,8 +32,9 @@ demo: build  # Trains the digits example and shows what became of it
 
 bench: build  # Measures the figures: one table (NAMES='snapshot …' for some rows)
 	@scripts/install-packages bench
+	@scripts/install-uv
 	@cmake --build --preset release -j $(JOBS) --target bench_load bench_stamp bench_query \
-	  bench_control bench_sbatch
+	  bench_control bench_sbatch bench_env bench_container
 	@python3 bench/bench.py $(NAMES)
 
 torture: build  # Kills server and supervisors at 1,000 random moments (KILLS=, SEED=)

@@ -18,7 +18,9 @@ import sys
 import tempfile
 import time
 
+from container_bench import containers
 from dialects_bench import dialects
+from env_bench import environments
 from python_bench import python_package
 from query_bench import queries
 from scale_bench import scale
@@ -452,7 +454,8 @@ def control_plane(scratch):
 
 
 ROWS = [start_latency, submit_true, many_finished, durable_submissions, queued_runs, followers, console,
-        line_latency, snapshot, ignored, resident, python_package, dialects, queries, control_plane, slurm, scale]
+        line_latency, snapshot, ignored, resident, python_package, dialects, queries, control_plane, slurm,
+        environments, containers, scale]
 
 
 def main():
