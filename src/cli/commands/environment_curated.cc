@@ -26,12 +26,8 @@ Result<std::string> chosen_name(const Context& context) {
 View curated_view() {
   return {.table = [](const Json& value) {
     Table table = environment_view().table(value);
-    const Json list = value.is_array() ? value : Json::array({value});
-    table.header = {"NAME", "KIND", "HOLDS", "NOTE"};
-    for (size_t i = 0; i < table.rows.size(); ++i) {
-      const auto& row = table.rows[i];
-      table.rows[i] = {row[0], row[2], row[4], cell_of(list[i], "note")};
-    }
+    table.header = {"NAME", "KIND", "HOLDS"};
+    for (auto& row : table.rows) row = {row[0], row[2], row[4]};
     return table;
   }};
 }

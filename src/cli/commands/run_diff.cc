@@ -22,7 +22,30 @@ struct Side {
   Json run;
   RunSpec spec;
   snapshot::Tree code;
+  std::vector<std::string> lock;  // The exact versions in its environment, where they are known.
 };
+
+constexpr std::string_view kLockFile = "system_logs/environment_lock.txt";
+
+// What was really there, else what was to be there.
+std::vector<std::string> lock_of(client::Api& api, const RunId& id, const RunSpec& spec) {
+  if (spec.environment.hash.empty()) return {};
+  std::string text;
+  const auto take = [&](std::string_view bytes) -> Status {
+    text += bytes;
+    return {};
+  };
+  for (uint64_t from = 0;;) {
+    const auto part = api.file(id, kLockFile, from, 0, take);
+    if (!part || part->next == std::exchange(from, part->next)) break;
+  }
+  if (text.empty()) return spec.environment.lock;
+  std::vector<std::string> lines;
+  for (std::string& line : split(text, '\n')) {
+    if (!line.empty()) lines.push_back(std::move(line));
+  }
+  return lines;
+}
 
 Result<Side> load(client::Api& api, const std::string& word) {
   Side side;
@@ -30,6 +53,7 @@ Result<Side> load(client::Api& api, const std::string& word) {
   const RunId id{cell_of(side.run, "id")};
   TRY_SET(side.spec, api.spec(id));
   TRY_SET(side.code, api.snapshot(id));
+  side.lock = lock_of(api, id, side.spec);
   return side;
 }
 
@@ -63,9 +87,8 @@ Values code_of(const Side& side) {
 std::string without_place(const std::string& line) { return line.substr(0, line.find("  # ")); }
 
 // "numpy==1.26.4" is the package numpy of that version.
-void add_lock(const Json& lock, Values& values) {
-  for (const Json& item : lock) {
-    const std::string line = cell(item);
+void add_lock(const std::vector<std::string>& lock, Values& values) {
+  for (const std::string& line : lock) {
     const size_t equals = line.find("==");
     if (equals == std::string::npos) {
       values["lock." + line] = line;
@@ -85,11 +108,7 @@ void add_packages(const Side& side, Values& values) {
   if (!recipe.image.empty()) values["image"] = recipe.image;
   if (!recipe.python.empty()) values["python"] = recipe.python;
   if (!environment.arguments.empty()) values["dockerArguments"] = join(environment.arguments, " ");
-  const auto shown = side.run.find("environment");
-  if (shown != side.run.end() && shown->is_object() && shown->contains("lock")) {
-    return add_lock((*shown)["lock"], values);
-  }
-  if (!environment.lock.empty()) return add_lock(Json(environment.lock), values);
+  if (!side.lock.empty()) return add_lock(side.lock, values);
   for (const auto* lines : {&recipe.conda, &recipe.requirements}) {
     for (const std::string& line : *lines) values["asked." + without_place(line)] = "yes";
   }
