@@ -15,9 +15,11 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from engines import make_busybox_root, skip_without
+from engines import Docker, Podman, Registry, make_busybox_root, skip_without
 from slurm_lab import SlurmLab
 from yard import YardTest, main, wait_until
+
+ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
 
 # Saves on SIGTERM, as a training script does.
 SAVE = "trap 'echo saving; sleep 0.2; echo saved > outputs/state; echo saved; exit 0' TERM; echo up; " \
@@ -69,14 +71,19 @@ def write_layout(folder, tar, config):
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True)
 
-    def add(data):
+    def add(data, kind):
         digest = hashlib.sha256(data).hexdigest()
         (blobs / digest).write_bytes(data)
-        return {"digest": f"sha256:{digest}", "size": len(data)}
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}", "size": len(data)}
 
-    layer = add(gzip.compress(pathlib.Path(tar).read_bytes(), 1))
-    manifest = {"schemaVersion": 2, "config": add(json.dumps({"config": config}).encode()), "layers": [layer]}
-    (folder / "index.json").write_text(json.dumps({"manifests": [add(json.dumps(manifest).encode())]}))
+    bytes_of = pathlib.Path(tar).read_bytes()
+    described = {"architecture": ARCHITECTURE, "os": "linux", "config": config,
+                 "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(bytes_of).hexdigest()}"]}}
+    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+                "config": add(json.dumps(described).encode(), "config.v1+json"),
+                "layers": [add(gzip.compress(bytes_of, 1), "layer.v1.tar+gzip")]}
+    index = {"schemaVersion": 2, "manifests": [add(json.dumps(manifest).encode(), "manifest.v1+json")]}
+    (folder / "index.json").write_text(json.dumps(index))
     (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
 
 
@@ -221,6 +228,56 @@ class Local(Contained):
         self.assertNotEqual(self.inside("--", "true").code, 0)
         run = self.newest()
         self.assertIn("there is no bubblewrap on", run["error"])
+
+
+class Sources(Contained):
+    """Where images come from."""
+
+    def layout(self, name):
+        write_layout(self.scratch / name, self.tar, {"Cmd": ["sh", "-c", "echo $FROM"], "Env": [f"FROM={name}", "PATH=/bin"]})
+        return self.scratch / name
+
+    def test_an_image_of_a_registry_comes_without_an_engine(self):
+        registry = Registry()
+        self.addCleanup(registry.down)
+        registry.up()
+        skopeo = ["skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false"]
+        subprocess.run([*skopeo, f"oci:{self.layout('registry')}", f"docker://{registry.address}/own/image:1"], check=True,
+                       capture_output=True)
+        done = self.inside(image=f"{registry.address}/own/image:1")
+        self.assertEqual((done.code, done.out), (0, "registry\n"), done)
+        self.assertNotEqual(self.inside(image=f"{registry.address}/own/image:2").code, 0)
+        self.assertIn("manifest unknown", self.newest()["error"])
+
+    def test_archives_of_docker_and_of_the_oci_are_images(self):
+        skip_without("skopeo")
+        for kind in ("docker-archive", "oci-archive"):
+            file = self.scratch / f"{kind}.tar"
+            subprocess.run(["skopeo", "--insecure-policy", "copy", f"oci:{self.layout(kind)}", f"{kind}:{file}:a:1"],
+                           check=True, capture_output=True)
+            done = self.inside(image=f"{kind}:{file}")
+            self.assertEqual((done.code, done.out), (0, f"{kind}\n"), done)
+
+    def test_an_image_of_an_engine_is_unpacked(self):
+        for engine in (Docker(), Podman()):
+            self.addCleanup(engine.down)
+            engine.up()
+            engine.add_busybox("tiny", "ENV FROM=engine", 'CMD ["sh", "-c", "echo $FROM; ls /.dockerenv /run/.containerenv"]')
+            done = self.inside(image="tiny", env={"DOCKER_HOST": engine.url, "TRAINYARD_HOME": f"{self.home}-{engine.name}"})
+            self.assertEqual(done.out, "engine\n", done)  # In no engine's container.
+            self.run_cli("server", "stop", env={"TRAINYARD_HOME": f"{self.home}-{engine.name}"})
+            engine.down()
+
+    def test_a_full_disk_is_told_and_nothing_half_made_stays(self):
+        if os.geteuid() != 0:
+            self.skipTest("skipped: a small disk needs root")
+        disk = self.home / "environments"
+        disk.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        self.assertNotEqual(self.inside("--", "true").code, 0)
+        self.assertIn("No space left on device", self.newest()["error"])
+        self.assertEqual([path for path in disk.iterdir() if path.is_dir()], [])
 
 
 def mpi_root():
