@@ -25,7 +25,8 @@ die() { echo "error: $1"; exit 1; }
 if [ -e ca.pem ]; then export PIP_CERT=$PWD/ca.pem SSL_CERT_FILE=$PWD/ca.pem; fi
 )";
 constexpr std::string_view kInstallConda = R"(
-conda=$(command -v mamba || command -v conda || command -v micromamba) || die "the image has no conda"
+conda=$(command -v mamba || command -v conda || command -v micromamba) ||
+  die "the image has no conda"
 case $conda in
   *micromamba) "$conda" install -y -n base -f conda.yml ;;
   *) "$conda" env update -n base -f conda.yml ;;

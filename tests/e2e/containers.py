@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import unittest
 import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -82,6 +81,18 @@ class Containers:
                           options=("--docker-arg", f"-v {data}:/data", "--docker-arg", "-e E=e"))
         self.assertEqual(self.console(run["id"]), "given\ne\n")
         self.assertEqual((data / "y").read_text(), "kept\n")
+
+    def test_every_rank_has_a_container_of_its_own(self):
+        run = self.run_in("tiny", "sh", "-c", "echo rank $RANK of $WORLD_SIZE", options=(
+            "--processes-per-node", "3", "--distribution", "pytorch"))
+        lines = [self.ok("run", "logs", run["id"], "--rank", str(rank)) for rank in range(3)]
+        self.assertEqual(lines, [f"rank {rank} of 3\n" for rank in range(3)])
+
+    def test_a_rank_that_fails_ends_the_others(self):
+        run = self.run_in("tiny", "sh", "-c", "[ $RANK = 1 ] && exit 5; sleep 300", code=5, options=(
+            "--processes-per-node", "2", "--distribution", "pytorch"))
+        self.assertEqual(run["status"], "Failed")
+        self.assertEqual(self.engine.containers(), [])
 
     # ---- images that are made ----
 
@@ -177,6 +188,34 @@ class Docker(Containers, YardTest):
         run = self.finish(self.submit("--image", "debian-python", "--requirements", "bad.txt", "--", "true"))
         self.assertEqual(run["status"], "Failed")
         self.assertIn("bad.txt:2", json.dumps(run))
+
+
+    def test_an_image_of_a_private_registry_comes_with_its_password(self):
+        registry = engines.Registry(password="open sesame")
+        self.addCleanup(registry.down)
+        registry.up()
+        image = f"{registry.address}/private/tiny:1"
+        self.engine.cli("login", "-u", registry.user, "-p", registry.password, registry.address)
+        self.engine.cli("tag", "tiny", image)
+        self.engine.cli("push", image)
+        self.engine.cli("logout", registry.address)
+        self.engine.cli("rmi", image)
+        self.write("say.sh", "echo inside\n")
+        self.write(".amlignore", ".azureml\n")  # What is written there is the user's own doing.
+        for name, password in (("good", registry.password), ("bad", "wrong")):
+            self.write(f".azureml/{name}.runconfig", json.dumps({
+                "command": "sh say.sh", "target": "local", "environment": {"docker": {
+                    "enabled": True, "baseImage": image, "baseImageRegistry": {
+                        "address": registry.address, "username": registry.user, "password": password}},
+                    "python": {"userManagedDependencies": True}}}))
+        bad = self.run_cli("run", "submit-script", "-c", "bad", "-e", "test")
+        self.assertNotEqual(bad.code, 0, bad)
+        self.assertIn(image, bad.err)
+        good = self.run_cli("run", "submit-script", "-c", "good", "-e", "test")
+        self.assertEqual((good.code, good.out), (0, "inside\n"), good)
+        kept = subprocess.run(["grep", "-r", "-l", registry.password, str(self.home)], capture_output=True, text=True,
+                              check=False).stdout
+        self.assertEqual(kept, "", "the password is nowhere in clear")
 
 
 class Podman(Containers, YardTest):
