@@ -88,7 +88,7 @@ class Carrier {
   void note(std::string_view text) const;
 
  private:
-  Status create();
+  Status create(Init init);
   Status check_binds() const;
   Result<int> follow();
   Status hand_on(int stream, std::string_view bytes);
@@ -144,8 +144,14 @@ int container_program(const std::vector<std::string>& words) {
 namespace {
 
 Result<int> Carrier::run() {
-  TRY(create());
+  TRY(create(Init::yes));
   Result<int> code = follow();
+  // docker looks for its own only when a container starts.
+  if (!code && code.error().message.find("docker-init") != std::string::npos) {
+    TRY(api_.remove(id_));
+    TRY(create(Init::no));
+    code = follow();
+  }
   // Whatever became of it, it is gone when we are.
   if (const Status removed = EngineApi(engine_).remove(id_); !removed && code) {
     return std::unexpected(removed.error());
@@ -168,11 +174,11 @@ Status Carrier::check_binds() const {
   return {};
 }
 
-Status Carrier::create() {
+Status Carrier::create(Init init) {
   TRY(check_binds());
   const Here here = look_here();
   const auto variables = our_variables();
-  TRY_SET(wire::Json config, container_config(plan_, engine_, here, variables, Init::yes));
+  TRY_SET(wire::Json config, container_config(plan_, engine_, here, variables, init));
   auto id = api_.create(plan_.name, config);
   // podman looks for its own at once.
   if (!id && engine_.podman && id.error().message.find("init binary") != std::string::npos) {

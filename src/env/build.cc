@@ -52,6 +52,7 @@ Result<Realised> build(const Environment& environment, const fs::path& folder,
   realised.hash = environment.hash;
   realised.left_out = environment.left_out;
   TRY(measure(folder, realised));
+  if (realised.kind == EnvironmentKind::container) return realised;
   watcher.line("Made: " + std::to_string(realised.lock.size()) + " packages, " +
                std::to_string(realised.files) + " files, " + format_size(realised.bytes));
   return realised;

@@ -322,9 +322,12 @@ Result<std::string> ImageBuilder::build(const ImageContext& context,
     return std::unexpected(explain_failure("pip", 1, watch.printed(), recipe_.requirements));
   }
   // What the step printed last is mostly why it failed.
-  for (const std::string& line : watch.printed()) {
-    if (line.starts_with("error: ")) error.message += ": " + line.substr(7);
-  }
+  const auto says_why = [](const std::string& line) {
+    return !trim(line).empty() && !line.starts_with("Removing intermediate container") &&
+           !line.starts_with(" ---> ") && !line.starts_with("Step ") && !line.starts_with("STEP ");
+  };
+  const auto why = std::ranges::find_if(watch.printed().rbegin(), watch.printed().rend(), says_why);
+  if (why != watch.printed().rend()) error.message += ": " + std::string(trim(*why));
   error.hint = "All that was printed is in the log of the build.";
   return std::unexpected(std::move(error));
 }

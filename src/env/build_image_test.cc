@@ -113,6 +113,7 @@ TEST_CASE("a Dockerfile is built with its folder, and a step that fails is shown
     INFO(failed.error().message);
     CHECK(failed.error().message.find("2/2") != std::string::npos);
     CHECK(failed.error().message.find("exit 3") != std::string::npos);
+    CHECK(failed.error().message.ends_with(": oh no"));
     CHECK(std::ranges::count(place.recorder.lines, "oh no") == 1);
   }
 }

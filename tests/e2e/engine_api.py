@@ -14,8 +14,8 @@ import engines
 from yard import TRAINYARD, main
 
 
-class Containers:
-    """The rules, for each engine."""
+class Plans:
+    """Writes plans and has them carried out."""
 
     engine_type = None
 
@@ -62,6 +62,10 @@ class Containers:
             piece = os.read(child.stdout.fileno(), 1)
             self.assertTrue(piece, child.stderr.read() if not piece else "")
             got += piece
+
+
+class Containers(Plans):
+    """The rules, for each engine."""
 
     # ---- what comes out ----
 
@@ -226,6 +230,15 @@ class Containers:
 
 class Docker(Containers, unittest.TestCase):
     engine_type = engines.Docker
+
+
+class DockerWithoutInit(Plans, unittest.TestCase):
+    @staticmethod
+    def engine_type():
+        return engines.Docker(words=("--init-path", "/no/such/program"))
+
+    def test_a_docker_without_its_little_first_process_works_too(self):
+        self.assertEqual(self.run_plan("sh", "-c", "echo up; exit 3"), (3, b"up\n", b""))
 
 
 class Podman(Containers, unittest.TestCase):

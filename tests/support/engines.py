@@ -150,8 +150,14 @@ class Engine:
 
 
 class Docker(Engine):
+    """`words` are more of dockerd's."""
+
     name = "docker"
     programs = ("dockerd", "docker", "containerd", "runc")
+
+    def __init__(self, folder=None, words=()):
+        super().__init__(folder)
+        self.more = words
 
     @property
     def env(self):
@@ -166,7 +172,7 @@ class Docker(Engine):
         folder = self.folder.resolve()
         return ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec"),
                 "--pidfile", str(folder / "pid"), "-H", f"unix://{folder / 'sock'}", "--bridge=none",
-                "--iptables=false", "--ip-forward=false", "--ip-masq=false"]
+                "--iptables=false", "--ip-forward=false", "--ip-masq=false", *self.more]
 
 
 class Podman(Engine):
