@@ -47,9 +47,10 @@ TEST_CASE("what is wrong with an environment is said when it is registered") {
   CHECK(shop.ask(post, "", R"({"name":"x","recipe":{"kind":"container"}})").status == 400);
   CHECK(shop.ask(post, "", R"({"name":"x","recipe":{"kind":"nothing"}})").status == 400);
   CHECK(shop.ask(post, "", R"({"name":"x","base":"nowhere"})").status == 404);
-  const std::string secret =
-      R"({"name":"x","recipe":{"kind":"container","image":"i"},"registry":{"address":"r","secret":"s"}})";
-  CHECK(shop.ask(post, "", secret).status == 404);
+  const Json secret = {{"name", "x"},
+                       {"recipe", {{"kind", "container"}, {"image", "i"}}},
+                       {"registry", {{"address", "r"}, {"secret", "s"}}}};
+  CHECK(shop.ask(post, "", wire::dump(secret)).status == 404);
 }
 
 TEST_CASE("an environment put upon another has what that had then") {

@@ -16,9 +16,10 @@ struct Meaning {
 
 // What stands for what in usages and in the tables of options.
 constexpr Meaning kWords[] = {
-    {"RUN", Source::runs},       {"RUN:PATH", Source::runs}, {"FILE", Source::files},
-    {"SCRIPT", Source::files},   {"DEST", Source::files},    {"DIR", Source::folders},
-    {"SECRET", Source::secrets},
+    {"RUN", Source::runs},       {"RUN:PATH", Source::runs},
+    {"FILE", Source::files},     {"SCRIPT", Source::files},
+    {"DEST", Source::files},     {"DIR", Source::folders},
+    {"SECRET", Source::secrets}, {"NAME[:V]", Source::environments},
 };
 
 // Whose NAME or ID it is, by the beginning of an option's key or by a command's group.
@@ -32,6 +33,7 @@ constexpr Meaning kOwners[] = {
     {"token", Source::tokens},
     {"compute", Source::computes},
     {"target", Source::computes},
+    {"environment", Source::environments},
 };
 
 bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-'; }

@@ -24,6 +24,7 @@ enum class Source {
   secrets,
   tokens,
   computes,
+  environments,
 };
 
 struct Candidate {

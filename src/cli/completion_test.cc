@@ -30,6 +30,8 @@ constexpr Option kList[] = {
 };
 constexpr Option kUser[] = {{"--role", Takes::value, "ROLE", "reader or admin; else reader."},
                             {"--name -n", Takes::value, "NAME", "The user."}};
+constexpr Option kEnvironment[] = {{"--name -n", Takes::value, "NAME", "Which."},
+                                   {"--environment", Takes::value, "NAME[:V]", "Another."}};
 constexpr Option kSecret[] = {{"--secret", Takes::value, "SECRET", "One more."}};
 constexpr Option kToken[] = {{"--user", Takes::value, "NAME", "Whose; else yours."},
                              {"--id -i", Takes::value, "ID", "Its number."}};
@@ -48,6 +50,7 @@ const Command kCommands[] = {
     {"folder attach", "Attach a folder", "[DIR]", kNone, kNone, 1},
     {"folder script", "Run one", "[OPTION]… SCRIPT ARG…", kList, kNone, 0, Rest::after_word},
     {"secret delete", "Delete a secret", "SECRET", kSecret, kNone, 1},
+    {"environment show", "Show one", "NAME", kNone, kEnvironment, 1},
     {"completion", "Print a script", "bash|zsh|fish", kNone, kNone, 1},
     {"supervise", "Carry an attempt", "--folder DIR", kNone, kNone, 0, Rest::words, nullptr, true},
 };
@@ -63,8 +66,8 @@ Words values(const Words& words) {
 }  // namespace
 
 TEST_CASE("the first words are commands and groups, each once, the internal ones aside") {
-  CHECK(values({""}) ==
-        Words{"submit", "run", "user", "token", "job", "folder", "secret", "completion"});
+  CHECK(values({""}) == Words{"submit", "run", "user", "token", "job", "folder", "secret",
+                              "environment", "completion"});
   CHECK(values({}) == values({""}));
   CHECK(values({"ru"}) == Words{"run"});
   CHECK(values({"run", ""}) == Words{"list", "show", "cp"});
@@ -138,6 +141,9 @@ TEST_CASE("words of the help say what a value is") {
   CHECK(asked({"secret", "delete", ""}).source == Source::secrets);
   CHECK(asked({"secret", "delete", "--secret", ""}).source == Source::secrets);
   CHECK(asked({"folder", "attach", ""}).source == Source::folders);
+  CHECK(asked({"environment", "show", ""}).source == Source::environments);
+  CHECK(asked({"environment", "show", "-n", ""}).source == Source::environments);
+  CHECK(asked({"environment", "show", "--environment", ""}).source == Source::environments);
   CHECK(asked({"--home", ""}).source == Source::folders);
   CHECK(asked({"run", "cp", ""}).source == Source::runs);
   CHECK(asked({"run", "cp", ""}).after == ":");

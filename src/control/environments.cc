@@ -50,6 +50,8 @@ Result<Environment> resolve(store::Store& store, std::string_view workspace,
   if (!asked.name.empty() && asked.hash.empty()) {
     TRY_SET(environment, look_up(store, workspace, asked));
   }
+  // A client that names packages and no kind means the kind that has them.
+  environment.recipe.kind = layered(Environment{}, environment).recipe.kind;
   TRY(check_recipe(environment.recipe));
   TRY(check_secret(store, workspace, environment.registry.secret));
   environment.hash.clear();

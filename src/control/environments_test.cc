@@ -55,6 +55,8 @@ TEST_CASE("a recipe gets its platform and its hash") {
   REQUIRE(made);
   CHECK(made->recipe.platform == "linux-test");
   CHECK(made->hash == recipe_hash(made->recipe));
+  asked.recipe.kind = EnvironmentKind::system;
+  CHECK(home.resolved(asked)->hash == made->hash);
   asked.recipe.platform = "a lie";
   CHECK(home.resolved(asked)->recipe.platform == "linux-test");
 }

@@ -29,7 +29,8 @@ void put(std::string& text, std::string_view value) {
 // What conda installs makes a conda environment of a virtual one; an image stays an image.
 EnvironmentKind kind_of(const Recipe& base, const Recipe& above) {
   using enum EnvironmentKind;
-  if (base.kind == container || above.kind == container) return container;
+  const bool image = !above.image.empty() || !above.dockerfile.empty();
+  if (base.kind == container || above.kind == container || image) return container;
   if (base.kind == conda || above.kind == conda || !above.conda.empty()) return conda;
   const bool packages = !above.requirements.empty() || !above.options.empty();
   return above.kind == venv || packages ? venv : base.kind;

@@ -91,6 +91,8 @@ TEST_CASE("packages put upon an environment make a layer of the kind that fits")
   CHECK(layered(base, packages).recipe.kind == EnvironmentKind::conda);
   CHECK(layered(Environment{}, above).recipe.kind == EnvironmentKind::venv);
   CHECK(layered(base, Environment{}) == base);
+  image.recipe.kind = EnvironmentKind::system;
+  CHECK(layered(Environment{}, image).recipe.kind == EnvironmentKind::container);
 }
 
 TEST_CASE("a label is the name, or else the kind") {

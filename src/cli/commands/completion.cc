@@ -76,6 +76,8 @@ class Asking {
         return offer_all(api_.tokens(), "id", {"", "label"});
       case Source::computes:
         return offer_all(api_.computes(workspace_of(completion_)), "name", {"", "engine"});
+      case Source::environments:
+        return ask_environments();
     }
     return {};
   }
@@ -101,6 +103,17 @@ class Asking {
       offer(value, words.empty() ? "" : std::string(remark.before) + words);
     }
     return {};
+  }
+
+  // Registered ones, then curated ones that are no pattern.
+  Status ask_environments() {
+    TRY(offer_all(api_.environments(workspace_of(completion_), "", false), "name", {"", "kind"}));
+    TRY_SET(const Json curated, api_.curated_environments());
+    Json names = Json::array();
+    for (const Json& item : curated) {
+      if (cell_of(item, "name").find('*') == std::string::npos) names.push_back(item);
+    }
+    return offer_all(std::move(names), "name", {"", "kind"});
   }
 
   static std::string about(const Json& run) {

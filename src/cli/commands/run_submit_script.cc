@@ -93,7 +93,11 @@ Result<int> run_submit_script(Context& context) {
     if (said.insert(warning).second) context.warn(warning);
   }
   TRY(settle_packages(context, config));
-  if (!args.has("environment")) config.places["environment"] = config.places["environment.name"];
+  const auto named = config.places.find("environment.name");
+  config.places.erase("environment");
+  if (!args.has("environment") && named != config.places.end()) {
+    config.places["environment"] = named->second;
+  }
   Submission submission{.spec = std::move(config.spec),
                         .id = new_run_id(),
                         .places = std::move(config.places),
