@@ -151,7 +151,8 @@ class Api {
   Result<Json> register_environment(std::string_view workspace, const Json& environment);
   Status archive_environment(std::string_view workspace, const EnvironmentName& name,
                              bool archived);
-  // How far it is: {"state", "progress", "log", "logNext", "error", "realised"}; asking has it made.
+  // How far it is: {"state", "progress", "log", "logNext", "error", "realised"}. Asking has it
+  // made.
   struct StateQuery {
     bool begin = false;  // The first time: that it failed before is no answer.
     int64_t log_from = 0;
