@@ -47,7 +47,7 @@ class Progress {
   bool line(std::string_view text) {
     if (trim(text).starts_with("Collecting ")) {
       found_ += 1;
-      watcher_.progress("resolving, " + std::to_string(found_) + " packages found");
+      watcher_.progress("resolving, " + std::to_string(found_) + " found");
     }
     if (const int count = installing(text); count > 0) {
       total_ = count;

@@ -3,7 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <array>
+#include <string>
+#include <vector>
 
 #include "base/text.h"
 
@@ -63,9 +64,20 @@ Status mend_activate(const fs::path& file, const std::string& root) {
   return rewrite(file, mended);
 }
 
+// How it was made, with its path, is of no use to anybody.
+Status mend_config(const fs::path& file) {
+  const auto text = read_file(file);
+  if (!text) return {};
+  std::vector<std::string> lines = split(*text, '\n');
+  const auto taken =
+      std::erase_if(lines, [](const std::string& line) { return line.starts_with("command = "); });
+  return taken == 0 ? Status() : rewrite(file, join(lines, "\n"));
+}
+
 }  // namespace
 
 Status make_relocatable(const fs::path& root) {
+  TRY(mend_config(root / "pyvenv.cfg"));
   // Other shells' have no way to know where they are.
   for (const char* name : {"activate.csh", "activate.fish", "Activate.ps1"}) {
     std::error_code none;

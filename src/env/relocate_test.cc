@@ -31,6 +31,8 @@ TEST_CASE("programs of the environment find the interpreter beside them, others 
   write("activate.fish", "set VIRTUAL_ENV x\n");
   write("activate", "# a\nVIRTUAL_ENV='" + root.string() + "'\nexport VIRTUAL_ENV\n");
   fs::create_symlink("/usr/bin/python3", root / "bin" / "python");
+  REQUIRE(write_file(root / "pyvenv.cfg", "home = /usr/bin\ncommand = /usr/bin/python3 -m venv " +
+                                              root.string() + "\n"));
   REQUIRE(make_relocatable(root));
 
   const auto read = [&](const std::string& name) { return read_file(root / "bin" / name).value(); };
@@ -48,6 +50,7 @@ TEST_CASE("programs of the environment find the interpreter beside them, others 
   CHECK(read("activate").find(root.string()) == std::string::npos);
   CHECK(read("activate").ends_with("export VIRTUAL_ENV\n"));
   CHECK(fs::is_symlink(root / "bin" / "python"));
+  CHECK(read_file(root / "pyvenv.cfg").value() == "home = /usr/bin\n");
 }
 
 }  // namespace
