@@ -4,6 +4,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace trainyard::container {
@@ -12,7 +14,6 @@ namespace {
 using wire::Json;
 using Variables = std::map<std::string, std::string>;
 
-constexpr const char* kLabelMark = "trainyard.mark";
 constexpr int64_t kNofile = 20'000;  // What podman may be given where it insists on both.
 constexpr int64_t kNproc = 32'768;
 constexpr int64_t kBillion = 1'000'000'000;
@@ -208,7 +209,15 @@ Result<Json> container_config(const Plan& plan, const EngineAddress& engine, con
   TRY_SET(const std::vector<std::string> words, started_words(plan, arguments));
   const Gpus gpus = gpus_of(plan, arguments, variables);
   TRY_SET(Json host, host_config(plan, arguments, engine, here, gpus));
-  if (init == Init::yes) host["Init"] = true;
+  // MPI's ranks share memory, and take another for themselves if it has the same number.
+  const bool mpi = std::ranges::any_of(variables, [](const auto& each) {
+    return goes_inside(each.first) && each.first.ends_with("_RANK");
+  });
+  if (mpi) {
+    host["PidMode"] = "host";
+  } else if (init == Init::yes) {
+    host["Init"] = true;
+  }
   Json config{{"Image", plan.image},
               // All of it as entry point, or the image's own would come before it.
               {"Entrypoint", words},

@@ -11,6 +11,9 @@
 
 namespace trainyard::container {
 
+// The label that holds Plan::mark.
+inline constexpr const char* kLabelMark = "trainyard.mark";
+
 // On whose behalf a container runs, and where.
 struct Here {
   unsigned uid = 0;

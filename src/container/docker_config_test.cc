@@ -90,6 +90,17 @@ TEST_CASE("only variables that are named go inside, and those of mpirun and the 
                      "OMPI_COMM_WORLD_RANK=0", "TRAINYARD_ATTEMPT_MARK=m"}));
 }
 
+TEST_CASE("ranks of mpirun have the machine's numbers of processes, and so each its own") {
+  const auto host = [](const Variables& ours) {
+    return container_config(simple(), {}, kHere, ours, Init::yes).value()["HostConfig"];
+  };
+  CHECK(host({{"OMPI_COMM_WORLD_RANK", "1"}})["PidMode"] == "host");
+  CHECK(host({{"PMIX_RANK", "1"}})["PidMode"] == "host");
+  CHECK_FALSE(host({{"PMIX_RANK", "1"}}).contains("Init"));
+  CHECK_FALSE(host({{"OMPI_MCA_btl", "self"}, {"RANK", "1"}}).contains("PidMode"));
+  CHECK(host({})["Init"] == true);
+}
+
 TEST_CASE("a path that the user binds too is the user's") {
   Plan plan = simple();
   plan.binds = {{"/a", "/data", false}, {"/w", "/w", false}};

@@ -1,6 +1,7 @@
 #include "container/docker_runtime.h"
 
 #include "container/arguments.h"
+#include "container/docker_config.h"
 #include "container/plan_file.h"
 #include "container/run_container.h"
 
@@ -15,7 +16,7 @@ Result<std::vector<std::string>> DockerRuntime::command(const Plan& plan, const 
 
 Status DockerRuntime::remove_leftovers(const std::string& mark) {
   EngineApi api(engine_);
-  TRY_SET(const std::vector<std::string> ids, api.list("trainyard.mark=" + mark));
+  TRY_SET(const std::vector<std::string> ids, api.list(std::string(kLabelMark) + "=" + mark));
   for (const std::string& id : ids) TRY(api.remove(id));
   return {};
 }

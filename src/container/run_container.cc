@@ -86,6 +86,7 @@ class Carrier {
       : plan_(std::move(file.plan)), engine_(std::move(file.engine)), signal_fd_(signal_fd) {}
   Result<int> run();
   void note(std::string_view text) const;
+  bool started() const { return started_; }
 
  private:
   Status create(Init init);
@@ -103,6 +104,7 @@ class Carrier {
   std::string id_;
   bool closed_[3] = {};  // Nobody reads that output any more.
   std::string begin_;    // Of its stderr.
+  std::atomic<bool> started_ = false;
 };
 
 int exit_code_of(const Error& error) {
@@ -133,8 +135,9 @@ int run_container(const fs::path& file) {
   const Result<int> code = carrier.run();
   if (code) return *code;
   say(code.error());
-  carrier.note(fmt::format("{}: {}", kNotStarted, code.error().message));
-  return exit_code_of(code.error());
+  const std::string_view what = carrier.started() ? kEngineLost : kNotStarted;
+  carrier.note(fmt::format("{}: {}", what, code.error().message));
+  return carrier.started() ? kExitNone : exit_code_of(code.error());
 }
 
 int container_program(const std::vector<std::string>& words) {
@@ -212,11 +215,15 @@ Result<int> Carrier::follow() {
   if (stopped || !started) output.interrupt();
   if (stopped) return 128 + SIGTERM;
   TRY(started);
+  started_ = true;
   const Forwarder forwarder(engine_, id_, signal_fd_, seconds(plan_.grace_s));
   pump.join();
   TRY_SET(const int code, api_.wait(id_));
   TRY(followed);
-  TRY(check_init(code));
+  if (Status good = check_init(code); !good) {
+    started_ = false;
+    return std::unexpected(std::move(good).error());
+  }
   if (ran_out_of_memory(code, forwarder.killed())) {
     const auto limit = static_cast<uint64_t>(plan_.memory_bytes);
     note(limit == 0
@@ -241,6 +248,7 @@ Status Carrier::check_init(int code) const {
 }
 
 Status Carrier::hand_on(int stream, std::string_view bytes) {
+  started_ = true;  // Whatever becomes of the answer that says so.
   if (stream == STDERR_FILENO && begin_.size() < kBeginMax) begin_ += bytes.substr(0, kBeginMax);
   if (closed_[stream]) return {};
   const Status written = write_all(stream, bytes, stream == STDOUT_FILENO ? "stdout" : "stderr");

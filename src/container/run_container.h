@@ -13,6 +13,7 @@ inline constexpr std::string_view kContainerProgram = "container";
 // What a container's exit code does not say, in the file Plan::note: one line that begins so.
 inline constexpr std::string_view kOutOfMemory = "out of memory";
 inline constexpr std::string_view kNotStarted = "not started";
+inline constexpr std::string_view kEngineLost = "the engine was lost";
 
 // `trainyard container FILE`: makes the container of the plan in `file` (plan_file.h), starts it,
 // hands on its output and our signals, and removes it. Its exit code is the container's; 125 when

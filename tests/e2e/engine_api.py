@@ -28,7 +28,10 @@ class Plans:
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="plan-"))
         self.addCleanup(subprocess.run, ["rm", "-rf", str(self.folder)], check=False)
-        self.addCleanup(lambda: self.assertEqual(self.engine.containers(), []))
+        self.addCleanup(lambda: self.assertEqual(self.left(), []))
+
+    def left(self):
+        return self.engine.containers()
 
     def plan(self, *command, **more):
         """The file of a plan."""
@@ -230,6 +233,22 @@ class Containers(Plans):
 
 class Docker(Containers, unittest.TestCase):
     engine_type = engines.Docker
+
+
+class DockerKilled(Plans, unittest.TestCase):
+    engine_type = engines.Docker
+
+    def left(self):
+        return []  # Nobody can say.
+
+    def test_an_engine_that_dies_is_told_of(self):
+        child = self.start("sh", "-c", "echo up; sleep 300")
+        self.first_words(child, b"up\n")
+        self.engine.daemon.kill()
+        self.engine.daemon.wait()
+        _, err = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 125, err)
+        self.assertTrue(self.note().startswith("the engine was lost: "), self.note())
 
 
 class DockerWithoutInit(Plans, unittest.TestCase):

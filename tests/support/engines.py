@@ -317,12 +317,12 @@ def debian_root():
 # ---- what a killed daemon leaves ----
 
 def end_processes_of(folder):
-    """Kills what names the folder: containerd, its shims, conmon."""
+    """Kills what names the folder: containerd, its shims, conmon; and what has its root there: containers."""
     mark = str(folder).encode()
     end = time.monotonic() + DOWN_S
     while time.monotonic() < end:
         left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                if pid != os.getpid() and mark in command_line(pid)]
+                if pid != os.getpid() and (mark in command_line(pid) or mark in root_mount(pid))]
         if not left:
             return
         for pid in left:
@@ -338,6 +338,15 @@ def command_line(pid):
         program = words.split(b"\0", 1)[0].rsplit(b"/", 1)[-1]
         if program in (b"containerd", b"containerd-shim-runc-v2", b"dockerd", b"conmon", b"podman", b"runc"):
             return words
+    return b""
+
+
+def root_mount(pid):
+    """What its root is mounted from."""
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path(f"/proc/{pid}/mountinfo").read_bytes().splitlines():
+            if line.split()[4] == b"/":
+                return line
     return b""
 
 
