@@ -44,31 +44,32 @@ Result<std::string> ask_bwrap(const std::string& bwrap) {
 
 }  // namespace
 
-Result<Submitter> check_bubblewrap() {
+Result<Submitter> find_bubblewrap() {
   Submitter submitter{.bwrap = find_program("bwrap"), .uid = geteuid(), .gid = getegid()};
   // Not by NSS: a static program has none.
   const char* user = std::getenv("USER");
   const auto entry = account_of(read_file("/etc/passwd").value_or(""), submitter.uid);
   submitter.name = entry ? entry->front() : user != nullptr ? user : "";
   if (submitter.bwrap.empty()) {
-    return fail(
-        ErrorKind::unavailable, "there is no bubblewrap on " + host_name(),
-        "Install the package bubblewrap there. Where docker or podman run, containers need none.");
-  }
-  TRY_SET(const std::string said, ask_bwrap(submitter.bwrap));
-  if (!said.empty()) {
-    return fail(
-        ErrorKind::unavailable,
-        "bubblewrap may not make a container on " + host_name() + ": " + said,
-        "Allow user namespaces there: sysctl user.max_user_namespaces=65536, and where they "
-        "exist kernel.unprivileged_userns_clone=1 and "
-        "kernel.apparmor_restrict_unprivileged_userns=0; or install bwrap setuid root.");
+    return fail(ErrorKind::unavailable, "there is no bubblewrap on " + host_name(),
+                "Install the package bubblewrap there. Where docker or podman run, containers need "
+                "none.");
   }
   return submitter;
 }
 
+Status try_bubblewrap(const std::string& bwrap) {
+  TRY_SET(const std::string said, ask_bwrap(bwrap));
+  if (said.empty()) return {};
+  return fail(ErrorKind::unavailable,
+              "bubblewrap may not make a container on " + host_name() + ": " + said,
+              "Allow user namespaces there: sysctl user.max_user_namespaces=65536, and where they "
+              "exist kernel.unprivileged_userns_clone=1 and "
+              "kernel.apparmor_restrict_unprivileged_userns=0; or install bwrap setuid root.");
+}
+
 Result<std::unique_ptr<Runtime>> Bubblewrap::open(std::string program) {
-  TRY_SET(Submitter submitter, check_bubblewrap());
+  TRY_SET(Submitter submitter, find_bubblewrap());
   return std::unique_ptr<Runtime>(new Bubblewrap(std::move(program), std::move(submitter)));
 }
 

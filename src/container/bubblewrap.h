@@ -32,7 +32,10 @@ class Bubblewrap final : public Runtime {
   Submitter submitter_;
 };
 
-// Who we are; and whether bwrap works here. `unavailable` with what to do.
-Result<Submitter> check_bubblewrap();
+// Who we are, and bwrap. `unavailable` with what to do.
+Result<Submitter> find_bubblewrap();
+// Whether it works here; `unavailable` with what to do. It costs as much as a container: for when
+// one has failed.
+Status try_bubblewrap(const std::string& bwrap);
 
 }  // namespace trainyard::container

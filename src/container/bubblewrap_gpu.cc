@@ -13,7 +13,8 @@ constexpr const char* kLibraryFolders[] = {"/usr/lib/x86_64-linux-gnu",
                                            "/usr/local/nvidia/lib64"};
 constexpr const char* kLibraries[] = {"libcuda.so", "libnvidia-", "libnvcuvid.so", "libnvoptix.so",
                                       "libcudadebugger.so"};
-constexpr const char* kPrograms[] = {"/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi"};
+// Where there are both, the former may be a script that starts the latter.
+constexpr const char* kPrograms[] = {"/usr/local/nvidia/bin/nvidia-smi", "/usr/bin/nvidia-smi"};
 
 std::vector<std::string> names_in(const std::string& folder, const std::string& prefix) {
   std::vector<std::string> names;

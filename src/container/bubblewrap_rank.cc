@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "container/bubblewrap.h"
 #include "container/bubblewrap_file.h"
 #include "container/bubblewrap_layer.h"
 #include "container/bubblewrap_view.h"
@@ -81,6 +82,7 @@ class Carrier {
   pid_t child_ = 0;  // The container's first process; 0: not known yet.
   int early_ = 0;    // A signal that came before it was.
   std::optional<int> ended_;
+  bool sent_ = false;     // The byte.
   bool entered_ = false;  // It got as far as its command.
   bool failed_ = false;
 };
@@ -172,7 +174,7 @@ void Carrier::hear() {
     child_ = static_cast<pid_t>(wire::int_member(*said, "child-pid").value_or(0));
     if (child_ <= 0) continue;
     if (early_ != 0) kill(child_, early_);
-    if (write(block_.get(), "x", 1) < 0) return;  // It is dead; SIGCHLD says how.
+    sent_ = send(block_.get(), "x", 1, MSG_NOSIGNAL) == 1;  // Else it is dead; SIGCHLD says how.
   }
 }
 
@@ -180,7 +182,7 @@ void Carrier::hear() {
 // into an exit code. Without it the container is our own child, and we know better.
 void Carrier::release() {
   char none = 0;
-  entered_ = recv(block_.get(), &none, 1, MSG_DONTWAIT) == 0;  // Else ECONNRESET.
+  entered_ = sent_ && recv(block_.get(), &none, 1, MSG_DONTWAIT) == 0;  // Else ECONNRESET.
   block_.reset();
   if (entered_ && bwrap_ > 0) kill(bwrap_, SIGKILL);
 }
@@ -267,6 +269,17 @@ int check_command(const Carried& carried) {
   _exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
 }
 
+// bwrap has said what it could not do; what to do about it is for us to say.
+void explain_failure(const Carried& carried) {
+  const Status works = try_bubblewrap(carried.bwrap);
+  const std::string why = works ? "bubblewrap could not make it: its words are in the log"
+                                : works.error().message + ". " + works.error().hint;
+  std::fprintf(stderr, "trainyard: there was no container: %s\n", why.c_str());
+  if (carried.note.empty()) return;
+  const std::string note = fmt::format("{}: {}\n", kNotStarted, why);
+  static_cast<void>(write_file(carried.note, note, 0600).has_value());
+}
+
 int carry_rank(const Carried& carried) {
   if (const int code = check_command(carried); code != 0) return code;
   Carrier carrier(carried);
@@ -278,11 +291,8 @@ int carry_rank(const Carried& carried) {
   carrier.end_leftovers();
   if (!carried.layer.empty()) static_cast<void>(remove_tree(carried.layer).has_value());
   if (ended) end_as(*ended);
-  if (!carried.note.empty()) {
-    const std::string why = fmt::format("{}: bubblewrap could not make it\n", kNotStarted);
-    static_cast<void>(write_file(carried.note, why, 0600).has_value());
-  }
-  return kExitNoContainer;  // bwrap has said why.
+  explain_failure(carried);
+  return kExitNoContainer;
 }
 
 }  // namespace

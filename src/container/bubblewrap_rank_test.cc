@@ -28,10 +28,12 @@ TEST_CASE("carry a rank" * doctest::skip()) {
   _exit(bubblewrap_rank(file));
 }
 
-constexpr unsigned kNobody = 65534;
+// Not 65534, which the kernel shows for all that it has no name for.
+constexpr unsigned kNobody = 54321;
 
 // As whom a container is run. Isolated is as the supervisor does it (runtime/init.cc).
-enum class Who { we, nobody, isolated };
+// Forbidden is where the kernel refuses more namespaces.
+enum class Who { we, nobody, isolated, forbidden };
 
 std::vector<std::string> prefix(Who who) {
   const std::string id = std::to_string(kNobody);
@@ -40,6 +42,11 @@ std::vector<std::string> prefix(Who who) {
   if (who == Who::isolated) {
     words.insert(words.end(), {"unshare", "--user", "--map-user=" + id, "--map-group=" + id,
                                "--mount", "--pid", "--fork", "--mount-proc"});
+  }
+  if (who == Who::forbidden) {
+    words.insert(words.end(), {"unshare", "--user", "--map-root-user", "sh", "-c",
+                               "echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv "
+                               "--bounding-set=-all --inh-caps=-all \"$0\" \"$@\""});
   }
   return words;
 }
@@ -50,9 +57,11 @@ std::vector<Who> all() {
 }
 
 bool can_run() {
-  static const Result<Submitter> submitter = check_bubblewrap();
+  static const Result<Submitter> submitter = find_bubblewrap();
   if (!submitter) MESSAGE(submitter.error().message);
-  return submitter.has_value();
+  static const Status works = submitter ? try_bubblewrap(submitter->bwrap) : Status();
+  if (!works) MESSAGE(works.error().message);
+  return submitter.has_value() && works.has_value();
 }
 
 // One container, its output in a pipe.
@@ -62,13 +71,16 @@ class Rank {
     plan.root = root_.path();
     plan.variables.push_back("SAID");
     const fs::path file = root_.beside("rank-0");
-    Submitter submitter = check_bubblewrap().value();
+    Submitter submitter = find_bubblewrap().value();
     if (who != Who::we) submitter = {.bwrap = submitter.bwrap, .uid = kNobody, .gid = kNobody};
     const Result<Carried> carried = plan_bubblewrap(plan, submitter, file);
     if (!carried) FAIL(carried.error().message);
     REQUIRE(write_carried(*carried, file));
     const std::string owner = fmt::format("{0}:{0}", submitter.uid);
     REQUIRE(output_of({"chown", "-R", owner, file.parent_path()}, seconds(10)));
+    if (variables.contains("TEST_OTHERS_IMAGE")) {
+      REQUIRE(output_of({"chgrp", "-R", "0", plan.root}, seconds(10)));
+    }
     variables["TEST_CARRIED"] = file;
     variables["PATH"] = std::getenv("PATH");
     int ends[2];
@@ -213,6 +225,16 @@ TEST_CASE("without a layer the root is read-only, and memory is where programs w
   }
 }
 
+TEST_CASE("an image that belongs to another group is shown all the same, read-only") {
+  if (!can_run() || geteuid() != 0) return;
+  Plan plan = shell("echo x >/tmp/file; cat /tmp/file; (echo x >/bin/file) 2>/dev/null || echo no");
+  for (const Who who : {Who::nobody, Who::isolated}) {
+    Rank rank(plan, {{"TEST_OTHERS_IMAGE", "1"}}, who);
+    CHECK(rank.rest() == "x\nno\n");
+    CHECK(rank.status() == 0);
+  }
+}
+
 TEST_CASE("the user inside is the one outside, by name, or root who is that user") {
   if (!can_run() || geteuid() != 0) return;
   const TempDir shown;
@@ -220,11 +242,11 @@ TEST_CASE("the user inside is the one outside, by name, or root who is that user
   Plan plan = shell("id -u; id -un; echo x >/shown/file-$(id -u)");
   plan.binds = {{shown.path(), "/shown"}};
   Rank plain(plan, {}, Who::nobody);
-  CHECK(plain.rest() == "65534\nuser65534\n");
+  CHECK(plain.rest() == "54321\nuser54321\n");
   plan.arguments = {"--user", "root"};
   Rank root(plan, {}, Who::isolated);
   CHECK(root.rest() == "0\nroot\n");
-  for (const char* name : {"file-0", "file-65534"}) {
+  for (const char* name : {"file-0", "file-54321"}) {
     struct stat found{};
     REQUIRE(stat((shown.path() / name).c_str(), &found) == 0);
     CHECK(found.st_uid == kNobody);
@@ -254,6 +276,20 @@ TEST_CASE("a container that cannot be made, or has no such program, says so by i
         "trainyard: program '/etc/passwd' is in the container and cannot be executed: "
         "permission denied\n");
   CHECK(WEXITSTATUS(text.status()) == 126);
+}
+
+TEST_CASE("where the kernel refuses a container, the rank says what to allow") {
+  if (!can_run() || geteuid() != 0) return;
+  Plan plan = shell("echo never");
+  const TempDir notes;
+  fs::permissions(notes.path(), fs::perms::all);
+  plan.note = notes.path() / "note";
+  Rank rank(plan, {}, Who::forbidden);
+  CHECK(WEXITSTATUS(rank.status()) == 125);
+  const std::string said = rank.rest();
+  CHECK_MESSAGE(said.find("Allow user namespaces there") != std::string::npos, said);
+  CHECK(read_file(plan.note).value().starts_with(
+      "not started: bubblewrap may not make a container on "));
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ Result<std::vector<std::string>> private_view_command(const std::string& program
                                                       const std::vector<std::string>& command,
                                                       const fs::path& folder,
                                                       const fs::path& file) {
-  Result<Submitter> submitter = check_bubblewrap();
+  Result<Submitter> submitter = find_bubblewrap();
   if (!submitter) {
     return std::unexpected(
         std::move(submitter).error().within("a view of its own for the paths it asks for"));
