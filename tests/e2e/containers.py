@@ -14,6 +14,22 @@ import engines
 from yard import YardTest, main, wait_until
 
 
+MPI = r"""
+#include <mpi.h>
+#include <stdio.h>
+int main(int count, char** words) {
+  MPI_Init(&count, &words);
+  int rank, size, sum;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  printf("rank %d of %d, sum %d, %s\n", rank, size, sum, fopen("/bin/busybox", "r") ? "inside" : "outside");
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
 class Containers:
     """The rules, for each engine."""
 
@@ -93,6 +109,18 @@ class Containers:
             "--processes-per-node", "2", "--distribution", "pytorch"))
         self.assertEqual(run["status"], "Failed")
         self.assertEqual(self.engine.containers(), [])
+
+    def test_ranks_of_mpi_meet_though_each_is_in_a_container(self):
+        if not os.path.exists("/usr/bin/mpicc"):
+            self.skipTest("skipped: there is no mpicc here; install libopenmpi-dev")
+        self.write("hello.c", MPI)
+        subprocess.run(["/usr/bin/mpicc", "-o", "hello", "hello.c"], cwd=self.code, check=True)
+        # The machine's own MPI is shown inside: the image has none.
+        shown = [word for path, inside in (("/usr", "/usr"), ("/usr/lib", "/lib"), ("/usr/lib64", "/lib64"),
+                                           ("/etc", "/etc")) for word in ("--docker-arg", f"-v {path}:{inside}:ro")]
+        run = self.run_in("tiny", "./hello", options=("--processes-per-node", "2", "--distribution", "mpi", *shown))
+        lines = [self.ok("run", "logs", run["id"], "--rank", str(rank)) for rank in range(2)]
+        self.assertEqual(lines, [f"rank {rank} of 2, sum 1, inside\n" for rank in range(2)])
 
     # ---- images that are made ----
 
