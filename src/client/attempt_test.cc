@@ -55,7 +55,7 @@ TEST_CASE("each call of a supervisor goes where the API has it") {
 
   REQUIRE(attempt.orders({.go = true}, seconds(0)));
   CHECK(bench.target ==
-        "/api/v1/runs/run/attempts/2/orders cancel=0 execs= go=1 node=5 stop=0 wait=0");
+        "/api/v1/runs/run/attempts/2/orders cancel=0 done=0 execs= go=1 node=5 stop=0 wait=0");
 
   bench.answer = R"({"size": 42})";
   std::string bytes = "frames";
