@@ -62,7 +62,7 @@ Result<std::string> machine_uid(const Home& home) {
   if (const Result<std::string> kept = read_file(file)) {
     if (!trim(*kept).empty()) return std::string(trim(*kept));
   }
-  const std::string uid = new_secret("").substr(0, kUidLength);
+  std::string uid = new_secret("").substr(0, kUidLength);
   TRY(make_dirs(home.root(), 0700));
   TRY(write_file(file, uid + "\n", 0600, Durable::yes));
   return uid;

@@ -71,22 +71,22 @@ Result<Json> backup_to(const BackupParts& parts, const fs::path& folder) {
   Copied key;
   TRY(copy_one(parts.home.secrets_key(), folder / kSecretsKey, How::copy, key));
   TRY(sync_everything(folder));
-  const Json manifest = {{"format", kFormat},
-                         {"version", kVersion},
-                         {"createdAt", format_time(now)},
-                         {"host", host_name()},
-                         {"home", parts.home.root().string()},
-                         {"folder", folder.string()},
-                         {"blobs", blobs.files},
-                         {"blobBytes", blobs.bytes},
-                         {"runFiles", runs.files},
-                         {"runBytes", runs.bytes}};
+  Json manifest = {{"format", kFormat},
+                   {"version", kVersion},
+                   {"createdAt", format_time(now)},
+                   {"host", host_name()},
+                   {"home", parts.home.root().string()},
+                   {"folder", folder.string()},
+                   {"blobs", blobs.files},
+                   {"blobBytes", blobs.bytes},
+                   {"runFiles", runs.files},
+                   {"runBytes", runs.bytes}};
   TRY(write_file(folder / kManifest, wire::dump_pretty(manifest) + "\n", 0600, Durable::yes));
   return manifest;
 }
 
 Result<Json> restore(const fs::path& folder, const Home& home) {
-  TRY_SET(const Json manifest, read_manifest(folder));
+  TRY_SET(Json manifest, read_manifest(folder));
   std::error_code error;
   if (fs::exists(home.database(), error)) {
     return fail(ErrorKind::conflict, home.root().string() + " has a database already",

@@ -31,7 +31,7 @@ std::string queue_of_compute(const Compute& compute) {
 Result<std::string> server_id(const Home& home) {
   const fs::path file = home.root() / "server-id";
   if (const Result<std::string> kept = read_file(file)) return std::string(trim(*kept));
-  const std::string id = new_secret("").substr(0, kIdLength);
+  std::string id = new_secret("").substr(0, kIdLength);
   TRY(write_file(file, id + "\n", 0600, Durable::yes));
   return id;
 }

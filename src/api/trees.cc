@@ -27,7 +27,7 @@ Result<std::string> Trees::text(std::string_view id) {
 
 Result<std::shared_ptr<const snapshot::Tree>> Trees::tree(std::string_view id) {
   using Shared = std::shared_ptr<const snapshot::Tree>;
-  const Shared found = kept_.with([&](std::list<Kept>& kept) -> Shared {
+  Shared found = kept_.with([&](std::list<Kept>& kept) -> Shared {
     for (auto at = kept.begin(); at != kept.end(); ++at) {
       if (at->id != id) continue;
       kept.splice(kept.begin(), kept, at);

@@ -15,7 +15,7 @@ bool is_local(const Json& compute) { return cell_of(compute, "engine") == "local
 
 Json or_null(const Json& compute, std::string_view key) {
   const Json& value = member(compute, key);
-  return value == "" ? Json() : value;
+  return cell(value).empty() ? Json() : value;
 }
 
 // What only this machine has, since nobody set it.

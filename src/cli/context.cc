@@ -63,7 +63,7 @@ void Context::interrupt() {
 
 Result<fs::path> Context::folder() const {
   std::error_code error;
-  const fs::path here = fs::current_path(error);
+  fs::path here = fs::current_path(error);
   if (error) return fail_errno(error.value(), "the current folder");
   if (!args_.has("path")) return here;
   const fs::path folder = (here / args_.value("path")).lexically_normal();
@@ -98,7 +98,7 @@ Result<RunId> Context::chosen_run() {
                 "Give its id, or a unique beginning of it: trainyard " +
                     std::string(command_.name) + " RUN. Runs are listed by: trainyard run list");
   }
-  const RunId id{named.front()};
+  RunId id{named.front()};
   TRY(check_name(id.value, "run"));
   if (!args_.has("experiment-name")) return id;
   TRY_SET(client::Api * server, api());

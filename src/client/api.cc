@@ -114,7 +114,7 @@ void Api::interrupt() {
   client_.interrupt();
 }
 
-Result<http::Response> Api::send(http::ClientRequest request) {
+Result<http::Response> Api::send(const http::ClientRequest& request) {
   Result<http::Response> answer = client_.send(request);
   // The server may have died under this request. What may be asked twice is asked of the next one:
   // a read, and a submission, whose id makes it the same. A sink may have taken part of an answer.
@@ -152,13 +152,13 @@ Result<Json> Api::call(Method method, std::string target, const Json& body) {
   request.headers["content-type"] = "application/json";
   request.body = wire::dump(body);
   if (request.target.find("/server/") != std::string::npos) request.timeout = kLong;
-  TRY_SET(const http::Response response, send(std::move(request)));
+  TRY_SET(const http::Response response, send(request));
   if (response.body.empty()) return Json();
   return wire::parse(response.body);
 }
 
 // Every page of a list, as one array.
-Result<Json> Api::all(std::string target) {
+Result<Json> Api::all(const std::string& target) {
   Json items = Json::array();
   std::string cursor;
   do {

@@ -212,10 +212,10 @@ class Api {
   Result<snapshot::Tree> snapshot(const RunId& id);
 
  private:
-  Result<http::Response> send(http::ClientRequest request);
+  Result<http::Response> send(const http::ClientRequest& request);
   Result<Json> call(http::Method method, std::string target);
   Result<Json> call(http::Method method, std::string target, const Json& body);
-  Result<Json> all(std::string target);
+  Result<Json> all(const std::string& target);
   Result<Stretch> stretch(std::string target);
   Result<snapshot::Tree> tree(const RunId& id, std::string_view which);
 

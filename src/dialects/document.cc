@@ -175,7 +175,8 @@ Node read_any(std::string_view text) {
     return read_yaml(text);
   } catch (const DocumentFault&) {
     const std::string_view inside = trim(body.substr(1));
-    if (inside.starts_with('"') || inside.starts_with('}')) throw json_fault;
+    if (inside.starts_with('"') || inside.starts_with('}'))
+      throw DocumentFault(std::move(json_fault));
     throw;
   }
 }

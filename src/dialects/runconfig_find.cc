@@ -105,7 +105,7 @@ Result<fs::path> find_runconfig(const fs::path& folder, std::string_view name) {
                 "Remove one of them, or give -c the path of the one you mean.");
   }
   if (!found.empty()) return found.front();
-  if (const fs::path direct = in(folder, name); is_file(direct)) return direct;
+  if (fs::path direct = in(folder, name); is_file(direct)) return direct;
   return none_found(folder, name);
 }
 

@@ -92,7 +92,7 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
   ssize_t receive(std::span<char> into);
   ssize_t transmit(std::string_view first, std::string_view second, bool more_follows);
   void begin_answer(Response response);
-  Response own_answer(int status, Error error);
+  Response own_answer(int status, const Error& error);
   void send_continue();
   Sent send_memory(bool more_follows);
   Sent send_some(std::span<char> scratch);

@@ -82,18 +82,18 @@ class BeastParser final : public Parser, private beast::http::basic_parser<is_re
  private:
   void judge(error_code error, bool in_header, size_t left) {
     if (stopped_) return;
-    if (error == beast::http::error::header_limit) {
+    const bool over_limit = error == beast::http::error::header_limit;
+    const bool broken = error && !over_limit && error != beast::http::error::need_more;
+    const bool done = Beast::is_header_done();
+    const bool header_long =
+        over_limit || (in_header && header_bytes_ + (done ? 0 : left) > header_bytes_max_);
+    const bool chunk_head_long = !in_header && error && left > kChunkHeadMax;
+    // Of an encoding we do not know, nobody can tell where the body ends.
+    const bool endless =
+        in_header && done && !Beast::chunked() && headers.contains("transfer-encoding");
+    if (header_long && !broken) {
       refused_ = 431;
-    } else if (error && error != beast::http::error::need_more) {
-      refused_ = 400;
-    } else if (in_header &&
-               header_bytes_ + (Beast::is_header_done() ? 0 : left) > header_bytes_max_) {
-      refused_ = 431;
-    } else if (!in_header && error && left > kChunkHeadMax) {
-      refused_ = 400;
-    } else if (in_header && Beast::is_header_done() && !Beast::chunked() &&
-               headers.contains("transfer-encoding")) {
-      // Of an encoding we do not know, nobody can tell where the body ends.
+    } else if (broken || chunk_head_long || endless) {
       refused_ = 400;
     }
   }

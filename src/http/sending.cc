@@ -50,7 +50,7 @@ void Connection::begin_answer(Response response) {
       {.head_only = request_.method == Method::head, .http11 = http11_, .close = close_});
 }
 
-Response Connection::own_answer(int status, Error error) {
+Response Connection::own_answer(int status, const Error& error) {
   Response response = service_.answer_error(status, error);
   response.status = status;
   response.wait.reset();

@@ -134,10 +134,10 @@ bool Connection::feed_upload(std::span<char> scratch, std::string_view bytes) {
   const size_t taken = parser_->put(bytes);
   in_.assign(bytes.substr(taken));
   if (!upload_status_) {
-    Error error = std::move(upload_status_).error();
+    const Error error = std::move(upload_status_).error();
     const int status = status_of(error.kind);
     upload_.reset();
-    answer(own_answer(status, std::move(error)), scratch);
+    answer(own_answer(status, error), scratch);
     return true;
   }
   if (parser_->refused() != 0) {

@@ -42,7 +42,7 @@ class Parser {
   Result<NodePtr> projected_inside(int binding_min);
   Result<NodePtr> multi_list();
   Result<NodePtr> multi_hash();
-  Result<NodePtr> call(Token name);
+  Result<NodePtr> call(const Token& name);
   Result<std::vector<Argument>> arguments();
   Status check_arguments(const Token& name, const Call& call) const;
 
@@ -339,7 +339,7 @@ Result<NodePtr> Parser::multi_hash() {
   return make(std::move(hash));
 }
 
-Result<NodePtr> Parser::call(Token name) {
+Result<NodePtr> Parser::call(const Token& name) {
   const Function* const function = find_function(name.name);
   if (function == nullptr) {
     const std::string near = nearest(name.name, function_names());

@@ -100,7 +100,8 @@ class Launcher {
   Result<int> run_own();
   Result<int> run_plain();
   Result<int> serve();
-  static Result<pid_t> start(std::vector<std::string> command, const MpiVariables& variables);
+  static Result<pid_t> start(const std::vector<std::string>& command,
+                             const MpiVariables& variables);
   // Until no child is left; the code of `pid`.
   int wait_for_all(pid_t pid) const;
   void tell_end(int code) const;
@@ -185,8 +186,9 @@ Result<int> Launcher::run_plain() {
   return wait_for_all(0);
 }
 
-Result<pid_t> Launcher::start(std::vector<std::string> command, const MpiVariables& variables) {
-  const std::string name = command.front();
+Result<pid_t> Launcher::start(const std::vector<std::string>& command,
+                              const MpiVariables& variables) {
+  const std::string& name = command.front();
   const Program program(command, variables, mpi_variable(kMpiFolder));
   TRY_SET(const Fd null, open_file("/dev/null", O_RDONLY));
   rlimit files{};

@@ -33,7 +33,7 @@ const std::string& version() {
 }  // namespace
 
 Result<fs::path> install(const fs::path& root) {
-  const fs::path folder = root / version();
+  fs::path folder = root / version();
   std::error_code error;
   if (fs::is_directory(folder, error)) return folder;
   // Whole or not at all: made beside it and renamed.

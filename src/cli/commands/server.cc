@@ -98,7 +98,7 @@ Result<fs::path> backup_folder(const Context& context) {
                 "As in: trainyard " + std::string(context.command().name) + " DIR");
   }
   std::error_code error;
-  const fs::path folder = fs::absolute(named.front(), error).lexically_normal();
+  fs::path folder = fs::absolute(named.front(), error).lexically_normal();
   if (error) return fail_errno(error.value(), named.front());
   return folder;
 }
