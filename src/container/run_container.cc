@@ -188,6 +188,13 @@ Status Carrier::create(Init init) {
     config["HostConfig"].erase("Init");
     id = api_.create(plan_.name, config);
   }
+  if (!id && id.error().kind == ErrorKind::not_found && !plan_.root.empty()) {
+    const std::string made = fs::path(plan_.root).parent_path();
+    return fail(
+        ErrorKind::not_found,
+        fmt::format("{}: it was removed from {}; remove {}, and the next run makes it again",
+                    id.error().message, engine_.name(), made));
+  }
   if (!id) return std::unexpected(id.error());
   id_ = *std::move(id);
   return {};

@@ -214,8 +214,9 @@ class Containers(Plans):
             self.assertIn(command[0].encode(), err)
 
     def test_an_image_that_is_gone_is_named(self):
-        code, _, err = self.run_plan("true", image="sha256:" + "5" * 64)
+        code, _, err = self.run_plan("true", image="sha256:" + "5" * 64, root="/shelf/hash/root")
         self.assertEqual(code, 125)
+        self.assertIn(b"remove /shelf/hash, and the next run makes it again", err)
         self.assertIn(b"no such image", err.lower())
         self.assertTrue(self.note().startswith("not started: "), self.note())
 
