@@ -366,6 +366,17 @@ class Lab(Contained):
         self.assertEqual((ended["status"], ended["exitCode"]), ("Failed", 137))
         self.assertIn("rank 3", ended["error"])
 
+    def test_a_view_of_its_own_needs_no_rights(self):
+        run = self.submit("--target", "lab", "--nodes", 2, "--docker-arg", "-v /usr/share:/no-such-data:ro", "--", "sh", "-c",
+                          "ls -d /no-such-data/doc /proc/self/status; id -u; echo x > outputs/rank-$RANK; "
+                          "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done")
+        wait_until(lambda: all("up" in self.printed(run, rank) for rank in range(2)), "both ranks are up", 60)
+        self.ok("run", "cancel", run)
+        self.assertEqual(self.finish(run)["status"], "Canceled")
+        for rank in range(2):
+            self.assertRegex(self.printed(run, rank), "^/no-such-data/doc\n/proc/self/status\n[1-9][0-9]*\nup\nsaved\n$")
+            self.assertEqual(self.output(run, f"rank-{rank}").read_text(), "x\n")
+
     def mpi(self):
         if not shutil.which("mpicc") or not shutil.which("mpirun"):
             return
