@@ -3,6 +3,7 @@ import http.server
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -145,6 +146,18 @@ class Containers:
         self.assertIn("exit 3", text)
         log = self.build_log(run)
         self.assertIn("the reason", log)
+
+    def test_an_image_that_was_removed_from_the_engine_can_be_made_again(self):
+        self.write("image/Dockerfile", "FROM tiny\nRUN echo again > /made\n")
+        self.write("job.yml", "command: cat /made\nenvironment:\n  build:\n    path: image\n")
+        hash_ = self.create("job.yml")["environment"]["hash"]
+        self.engine.cli("rmi", "-f", f"trainyard/env:{hash_[:12]}")
+        run = self.create("job.yml")
+        self.assertEqual(run["status"], "Failed")
+        folder = self.home / "environments" / hash_
+        self.assertIn(f"remove {folder}, and the next run makes it again", run["reason"])
+        shutil.rmtree(folder)
+        self.assertEqual(self.create("job.yml")["status"], "Completed")
 
     # ---- how it ends ----
 
