@@ -134,6 +134,9 @@ class Completion(YardTest):
         self.assertEqual(self.words("secret", "delete", ""), "API_KEY\n")
         self.assertEqual(self.words("submit", "--secret", "API"), "API_KEY\n")
         self.assertEqual(self.words("secret", "delete", "-w", "lab", ""), "")
+        self.ok("environment", "register", "-n", "skies", "--image", "debian")
+        self.assertEqual(self.words("submit", "--environment", "sk"), "skies\tcontainer\nsklearn\tvenv\n")
+        self.assertEqual(self.words("environment", "show", "sk"), "skies\tcontainer\nsklearn\tvenv\n")
         elsewhere = str(self.scratch / "elsewhere")
         self.assertEqual(self.words("--home", elsewhere, "run", "show", ""), "")
 
