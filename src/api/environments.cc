@@ -251,8 +251,9 @@ Result<std::string> Environments::platform(const Recipe& recipe) const {
 }
 
 void Environments::trim() {
-  if (parts_.bytes_max == 0) return;
-  const Result<env::Shelf::Trimmed> trimmed = shelf_.trim(parts_.bytes_max);
+  // Also without a limit: what was left half-made goes, and what is new is synced.
+  const uint64_t most = parts_.bytes_max == 0 ? UINT64_MAX : parts_.bytes_max;
+  const Result<env::Shelf::Trimmed> trimmed = shelf_.trim(most);
   if (!trimmed) {
     parts_.log.warn("environments not trimmed", {{"error", trimmed.error().message}});
   } else if (trimmed->environments > 0) {

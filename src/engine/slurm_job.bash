@@ -79,6 +79,7 @@ ty_stop() {
 
 ty_begin() {
   local node=$ty_node
+  ty_find_keep
   ty_get_program || exit
   ty_get_assignment "$node" || exit
   ty_node=
@@ -265,6 +266,18 @@ ty_send_setup() {
 }
 
 # ---- trainyard-node ----
+
+# Where this node keeps from job to job what is known by its hash; empty: nowhere.
+ty_find_keep() {
+  local keep
+  ty_kept=
+  for keep in ${ty_keep:-/var/tmp/trainyard-$UID /tmp/trainyard-$UID}; do
+    [ -d "$keep" ] || mkdir -p -m 700 "$keep" 2>/dev/null
+    [ -d "$keep" ] && [ -O "$keep" ] && [ ! -L "$keep" ] && [ -w "$keep" ] || continue
+    ty_kept=$keep
+    return
+  done
+}
 
 ty_get_program() {
   local keep
@@ -462,7 +475,7 @@ ty_supervise() {
   local try
   for ((try = 1; try <= ty_tries_max; ++try)); do
     [ -z "$ty_told" ] || return $ty_exit_stopped
-    "$ty_program" supervise --folder "$ty_work" --node "$1" </dev/null 3>&- &
+    TRAINYARD_KEEP=$ty_kept "$ty_program" supervise --folder "$ty_work" --node "$1" </dev/null 3>&- &
     ty_child=$!
     [ -z "$ty_told" ] || kill -TERM "$ty_child"  # It came just before there was one to tell.
     ty_wait

@@ -27,6 +27,9 @@ class Shelf {
  public:
   explicit Shelf(fs::path folder) : folder_(std::move(folder)) {}
 
+  // Where one is, or will be.
+  fs::path place(std::string_view hash) const { return folder_ / hash; }
+
   // Whole, and not taken away while this lives.
   struct Held {
     Realised realised;

@@ -1,7 +1,10 @@
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "base/text.h"
 #include "client/blobs.h"
+#include "env/settle_conda.h"
 #include "supervisor/contain.h"
 #include "supervisor/environment.h"
 #include "supervisor/steps.h"
@@ -11,7 +14,8 @@ namespace {
 
 constexpr const char* kLogFile = "system_logs/environment.txt";
 constexpr const char* kLockFile = "system_logs/environment_lock.txt";
-constexpr seconds kWait{1};  // Then we look whether we are still wanted.
+constexpr uint64_t kNodeBytesMax = 50'000'000'000;  // Of a node's shelf.
+constexpr seconds kWait{1};                         // Then we look whether we are still wanted.
 
 // The server's way to it.
 class Asking {
@@ -104,6 +108,18 @@ Status realise_here(Context& context, const std::string& hash, const env::Shelf&
   }
 }
 
+// A virtual environment stands on the Python of the machine that made it.
+Status check_python(const env::Shelf::Held& held) {
+  if (held.realised.kind != EnvironmentKind::venv) return {};
+  const fs::path python = held.folder / "root" / "bin" / "python";
+  if (access(python.c_str(), X_OK) == 0) return {};
+  std::error_code error;
+  const fs::path target = fs::read_symlink(python, error);
+  return fail(ErrorKind::not_found,
+              "its Python, " + (error ? python : target).string() + ", is not on this node",
+              "Install it there, name another with python in the recipe, or run in a container.");
+}
+
 Status realise_elsewhere(Context& context, const std::string& hash, const env::Shelf& shelf) {
   Asking asking(context);
   TRY_SET(auto held, shelf.find(hash));
@@ -111,9 +127,19 @@ Status realise_elsewhere(Context& context, const std::string& hash, const env::S
     TRY_SET(const Realised realised, asking.wait("tree"));
     const auto make = [&](const fs::path& folder) -> Result<Realised> {
       TRY(context.try_until_answered([&] { return asking.fetch(realised, folder); }));
+      if (realised.kind == EnvironmentKind::conda) {
+        TRY(env::settle_conda(folder / "root", shelf.place(hash) / "root"));
+      }
       return realised;
     };
     TRY_SET(held, shelf.make(hash, make));
+    // The one we hold stays.
+    if (const auto trimmed = shelf.trim(kNodeBytesMax); !trimmed) {
+      context.log.line("environments are not trimmed: " + trimmed.error().message);
+    }
+  }
+  if (const Status usable = check_python(*held); !usable) {
+    return fail(usable.error().kind, usable.error().message + " (" + usable.error().hint + ")");
   }
   asking.keep_lock(held->realised);
   context.environment.held = std::move(held);

@@ -195,8 +195,10 @@ class Cluster(MpiTest):
         self.assertEqual(done.code, 0, done)
         run = self.newest()["id"]
         for rank in range(8):
+            # mpirun itself may say, on a busy machine, that its child was quicker than it.
+            lines = [line for line in self.log(run, rank).splitlines() if "Warning: setpgid(" not in line]
             self.assertEqual(
-                sorted(self.log(run, rank).splitlines()),
+                sorted(lines),
                 [f"rank {rank} of 8: sum 28 on n{rank // 2 + 1}, {rank} {rank % 2}", f"rank {rank} warns"])
 
     def test_rank_5_that_fails_is_the_runs_failure(self):
