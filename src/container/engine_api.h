@@ -70,7 +70,7 @@ class EngineApi {
   Status pull(const std::string& name, const Credentials& credentials, const Watch& watch);
   // A docker archive or a tar of an OCI layout -> the image's name or id.
   Result<std::string> load(const fs::path& file, const Watch& watch);
-  // The tar of a root filesystem -> `tag`, its name from now on.
+  // The tar of a root filesystem, called `tag` from now on -> the image's id.
   Result<std::string> import(const fs::path& file, const std::string& tag);
   Status save(const std::string& name, const std::function<Status(std::string_view)>& sink);
   // "name:tag"

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "container/engine_api.h"
 
@@ -220,8 +221,17 @@ Result<std::string> EngineApi::import(const fs::path& file, const std::string& t
       request(http::Method::post, fmt::format("/images/create?fromSrc=-&repo={}&tag={}",
                                               http::encode_url(name), http::encode_url(version)));
   TRY(send_file(asked, fd, file));
-  TRY(follow(std::move(asked), "import " + file.string(), {}));
-  return tag;
+  // docker says "sha256:…", podman the digits alone; and each has its own idea of a name's
+  // beginning.
+  std::string id;
+  const auto look = [&](const wire::Json& json) {
+    std::string text = wire::string_member(json, "status").value_or("");
+    if (Digest::from_hex(text)) text = "sha256:" + text;
+    if (text.starts_with("sha256:")) id = text;
+  };
+  TRY(follow(std::move(asked), "import " + file.string(), {}, look));
+  if (id.empty()) return fail(ErrorKind::unavailable, "the engine does not say what it imported");
+  return id;
 }
 
 Status EngineApi::save(const std::string& name,

@@ -234,14 +234,13 @@ Result<std::string> ImageBuilder::find_locked() {
 }
 
 Result<std::string> ImageBuilder::fetch(const std::string& name) {
-  for (const char* kind : {"docker-archive:", "oci-archive:"}) {
-    const std::string file = rest_of(name, kind);
-    if (!file.empty()) return api_.load(file, BuildWatch(watcher_));
+  if (const std::string file = rest_of(name, "docker-archive:"); !file.empty()) {
+    return api_.load(file, BuildWatch(watcher_));
   }
   if (const std::string file = rest_of(name, "rootfs:"); !file.empty()) {
     return api_.import(file, image_tag(environment_.hash));
   }
-  if (name.starts_with("oci:")) return load_layout(name);
+  if (name.starts_with("oci:") || name.starts_with("oci-archive:")) return load_layout(name);
   if (const auto here = api_.image(name)) {
     watcher_.line("The image " + name + " is here already.");
     return name;
@@ -257,7 +256,7 @@ Result<std::string> ImageBuilder::fetch(const std::string& name) {
   return name;
 }
 
-// An engine loads archives alone.
+// Every engine loads archives of docker's form, and not all the other one.
 Result<std::string> ImageBuilder::load_layout(const std::string& reference) {
   const fs::path skopeo = find_program("skopeo", settings_.variables);
   if (skopeo.empty()) {

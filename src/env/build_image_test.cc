@@ -189,6 +189,21 @@ TEST_CASE("an image comes from an archive and from a layout") {
     REQUIRE_MESSAGE(made.has_value(), (message_of(made) + "\n" + place.recorder.text()));
     CHECK(made->config.folder == "/tmp");
     CHECK_FALSE(place.build({.image = "oci:" + layout + ":2"}).has_value());
+    const std::string packed = "oci-archive:" + (place.dir.path() / "packed.tar").string();
+    REQUIRE(
+        output_of({.command = {skopeo, "--insecure-policy", "copy", "oci:" + layout + ":1", packed},
+                   .variables = place.settings.variables,
+                   .folder = place.dir.path()},
+                  seconds(60)));
+    const auto unpacked = place.build({.image = packed});
+    REQUIRE_MESSAGE(unpacked.has_value(), (message_of(unpacked) + "\n" + place.recorder.text()));
+    CHECK(unpacked->image == made->image);
+    const fs::path tree = place.dir.path() / "tree.tar";
+    engine->cli({"create", "--name", "exported", "tiny"});
+    engine->cli({"export", "-o", tree, "exported"});
+    engine->cli({"rm", "exported"});
+    const auto imported = place.build({.image = "rootfs:" + tree.string()});
+    CHECK_MESSAGE(imported.has_value(), message_of(imported));
     CHECK_FALSE(place.build({.image = "docker-archive:/no/such.tar"}).has_value());
   }
 }
