@@ -180,8 +180,11 @@ Result<Realised> Environments::carry_out(Job& job, const Wanted& wanted) {
     for (const std::string& line : wanted.environment.left_out) {
       job.line("left out, as Trainyard provides it: " + line);
     }
-    TRY_SET(Realised realised, parts_.build(wanted.environment, folder, settings, job));
+    Environment environment = wanted.environment;
+    if (environment.lock.empty()) environment.lock = kept_lock(environment);
+    TRY_SET(Realised realised, parts_.build(environment, folder, settings, job));
     realised.left_out = wanted.environment.left_out;
+    keep_lock(realised, wanted.environment);
     TRY(write_file(folder / "log.txt", job.log(), 0600));
     return realised;
   };
@@ -189,6 +192,27 @@ Result<Realised> Environments::carry_out(Job& job, const Wanted& wanted) {
   if (wanted.need != Need::made) TRY(make_root(job, held, settings));
   if (wanted.need == Need::tree) return make_tree(job, held);
   return held.realised;
+}
+
+// What was made once is made the same again, though it was taken away meanwhile: exact versions
+// stay.
+std::vector<std::string> Environments::kept_lock(const Environment& environment) const {
+  if (environment.recipe.kind != EnvironmentKind::venv) return {};
+  const Result<std::string> text = read_file(parts_.folder / "locks" / environment.hash);
+  std::vector<std::string> lines;
+  for (const std::string& line : split(text.value_or(""), '\n')) {
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
+}
+
+void Environments::keep_lock(const Realised& realised, const Environment& environment) const {
+  if (environment.recipe.kind != EnvironmentKind::venv) return;
+  const fs::path folder = parts_.folder / "locks";
+  const Status made = make_dirs(folder, 0700);
+  const Status kept =
+      made ? write_file(folder / environment.hash, join(realised.lock, "\n") + "\n", 0600) : made;
+  if (!kept) parts_.log.warn("lock not kept", {{"error", kept.error().message}});
 }
 
 // An engine keeps images in its own way; who has none needs their files.

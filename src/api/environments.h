@@ -78,6 +78,8 @@ class Environments {
   Result<Realised> carry_out(Job& job, const Wanted& wanted);
   Result<Realised> make_tree(Job& job, const env::Shelf::Held& held);
   Status make_root(Job& job, const env::Shelf::Held& held, const env::Settings& settings);
+  std::vector<std::string> kept_lock(const Environment& environment) const;
+  void keep_lock(const Realised& realised, const Environment& environment) const;
   void trim();
 
   const Parts parts_;

@@ -29,6 +29,8 @@ Finding look_at_fuse();
 Finding look_at_program(std::string_view name, std::string_view program, std::string_view there,
                         std::string_view absent);
 Finding look_at_python();
+Finding look_at_container_engine();
+Finding look_at_bubblewrap();
 Finding look_at_clock(WallTime now);
 
 // How much room is enough: less than the first fails, less than the second warns.

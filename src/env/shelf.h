@@ -19,6 +19,7 @@ namespace trainyard::env {
 //   HASH/log.txt            what building it printed
 //   HASH/boot               the boot it was made in, until trim() has seen it onto the disk: after
 //                           another boot (the power) it is not whole
+//   locks/HASH              the exact versions it had, kept though it is taken away (api)
 //   HASH.lock               held by who makes it, or by everybody who uses it
 //   HASH.new-…/             half-made; nobody's once its lock is free
 //

@@ -106,6 +106,19 @@ class Venv(YardTest):
         wheel(self.wheels, "nosuchfruit", "3")
         self.assertEqual(self.submit().code, 0)
 
+    def test_what_was_used_longest_ago_makes_room_and_comes_back_the_same(self):
+        self.ok("server", "start", "--environments-max", "1")
+        self.requires("apple")
+        self.assertEqual(self.submit().out.split()[:2], ["apple", "1.1"])
+        first, before = self.newest()["id"], self.shelf()
+        self.requires("pear")
+        self.assertEqual(self.submit("python", "-c", "import pear").code, 0)
+        wait_until(lambda: not set(before) & set(self.shelf()), "the older one has made room")
+        # By now there is a newer one; what the run had is kept.
+        wheel(self.wheels, "apple", "1.2", requires=["pear>=2"])
+        done = self.run_cli("run", "rerun", first)
+        self.assertEqual((done.code, done.out.split()[:2]), (0, ["apple", "1.1"]), done)
+
     def slow_index(self):
         """An index that answers once it is let to: (begun, go), both events."""
         begun, go = threading.Event(), threading.Event()

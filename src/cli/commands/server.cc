@@ -22,6 +22,8 @@ constexpr Option kStartOptions[] = {
     {"--tls-cert", Takes::value, "FILE", "Speak TLS on TCP with this certificate (PEM)."},
     {"--tls-key", Takes::value, "FILE", "The certificate's key (PEM)."},
     {"--insecure", Takes::nothing, "", "Listen beyond this machine without encryption."},
+    {"--environments-max", Takes::value, "SIZE",
+     "Keep at most so much of built environments (50G; 0: all)."},
 };
 constexpr Option kStatusOptions[] = {
     {"--show-token", Takes::nothing, "", "Add a token for the API."},
@@ -52,7 +54,7 @@ View status_view() {
 // What was given to `server start` for the server itself.
 Result<std::vector<std::string>> start_words(const Args& args) {
   std::vector<std::string> words;
-  for (const std::string_view key : {"listen", "advertise"}) {
+  for (const std::string_view key : {"listen", "advertise", "environments-max"}) {
     if (args.has(key)) words.push_back("--" + std::string(key) + "=" + args.value(key));
   }
   for (const std::string_view key : {"tls-cert", "tls-key"}) {

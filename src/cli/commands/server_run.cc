@@ -1,4 +1,5 @@
 #include "api/serve.h"
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 
@@ -13,6 +14,8 @@ constexpr Option kOptions[] = {
     {"--insecure", Takes::nothing, "", "Listen beyond this machine without encryption."},
     {"--allow-server-target", Takes::nothing, "",
      "Let others run on this machine too, by --target server."},
+    {"--environments-max", Takes::value, "SIZE",
+     "Keep at most so much of built environments (50G; 0: all)."},
     {"--ready-fd", Takes::value, "FD", "Where to say that it listens, for what started it."},
 };
 
@@ -44,6 +47,10 @@ Result<int> server_run(Context& context) {
   TRY_SET(options.tls.certificate, file_option(args, "tls-cert"));
   TRY_SET(options.tls.key, file_option(args, "tls-key"));
   options.warn = [&](const std::string& words) { context.warn(words); };
+  if (args.has("environments-max")) {
+    TRY_SET(const int64_t most, parse_size(args.value("environments-max"), "--environments-max"));
+    options.environments_bytes_max = static_cast<uint64_t>(most);
+  }
   options.ready_fd = ready_fd.value_or(-1);
   TRY(api::serve(options));
   return kExitOk;

@@ -1,0 +1,50 @@
+#include <map>
+
+#include "cli/findings.h"
+#include "container/bubblewrap.h"
+#include "container/engine_api.h"
+
+extern char** environ;
+
+namespace trainyard::cli {
+namespace {
+
+std::map<std::string, std::string> own_variables() {
+  std::map<std::string, std::string> found;
+  for (char** pair = environ; *pair != nullptr; ++pair) {
+    const std::string_view text = *pair;
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos) {
+      found.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+// Not having one is no fault: who runs no containers needs none.
+Finding look_at_container_engine() {
+  const auto engine = container::find_engine({}, own_variables());
+  if (!engine) {
+    return {Grade::ok, "containers",
+            "neither docker nor podman answers; images run by bubblewrap where that works", ""};
+  }
+  return {Grade::ok, "containers", std::string(engine->name()) + " at " + engine->socket, ""};
+}
+
+Finding look_at_bubblewrap() {
+  const auto found = container::find_bubblewrap();
+  if (!found) {
+    return {Grade::ok, "bubblewrap",
+            "not here; containers need docker or podman, and paths of a run's own need it", ""};
+  }
+  if (const Status works = container::try_bubblewrap(found->bwrap); !works) {
+    return {
+        Grade::warn, "bubblewrap", works.error().message,
+        works.error().hint.empty() ? "See docs/environments/bubblewrap.md." : works.error().hint};
+  }
+  return {Grade::ok, "bubblewrap", found->bwrap, ""};
+}
+
+}  // namespace trainyard::cli
