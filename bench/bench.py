@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "support"))
 from container_bench import containers
 from dialects_bench import dialects
 from env_bench import environments
@@ -25,6 +26,7 @@ from python_bench import python_package
 from query_bench import queries
 from scale_bench import scale
 from slurm_bench import slurm
+from wheels import wheel
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
@@ -190,6 +192,25 @@ def start_latency(scratch):
 def whole_true(home, repeat=50):
     return statistics.median(timed([TRAINYARD, "submit", "-e", "bench", "--", "true"], repeat,
                                    env=home.env, cwd=home.code))
+
+
+def submit_in_venv(scratch):
+    """A realised virtual environment against what the machine has, in turns."""
+    with Home(scratch, "venv") as home:
+        wheels = home.path / "wheels"
+        wheel(wheels, "pear", "2.5")
+        (home.code / "requirements.txt").write_text(f"--no-index\n--find-links {wheels}\npear\n")
+        venv = ["--requirements", "requirements.txt"]
+        home.run("submit", "-e", "bench", *venv, "--", "true")
+        times = {"venv": [], "system": []}
+        for _ in range(40):
+            for kind, words in (("venv", venv), ("system", [])):
+                began = time.perf_counter()
+                home.run("submit", "-e", "bench", *words, "--", "true")
+                times[kind].append(time.perf_counter() - began)
+        ours, base = (statistics.median(times[kind]) for kind in ("venv", "system"))
+        yield row("submit -- true in a realised venv", f"{ours * ms:.1f} ms", f"system {base * ms:.1f} ms", ours / base,
+                  "<= 1.2x", ours / base <= 1.2)
 
 
 def submit_true(scratch):
@@ -453,7 +474,7 @@ def control_plane(scratch):
         yield row("  all runs to their end, once, in order", "-", done.stderr.strip(), None, "", False)
 
 
-ROWS = [start_latency, submit_true, many_finished, durable_submissions, queued_runs, followers, console,
+ROWS = [start_latency, submit_true, submit_in_venv, many_finished, durable_submissions, queued_runs, followers, console,
         line_latency, snapshot, ignored, resident, python_package, dialects, queries, control_plane, slurm,
         environments, containers, scale]
 
