@@ -27,7 +27,8 @@ TEST_CASE("every warning comes with advice") {
   const Home home(dir.path() / "not" / "there");
   for (const Finding& finding :
        {look_at_machine(), look_at_home(home), look_at_disk(home), look_at_namespaces(),
-        look_at_fuse(), look_at_python(), look_at_container_engine(), look_at_bubblewrap(), look_at_clock(WallTime{})}) {
+        look_at_fuse(), look_at_python(), look_at_container_engine(), look_at_bubblewrap(),
+        look_at_clock(WallTime{})}) {
     CHECK_FALSE(finding.words.empty());
     CHECK((finding.grade == Grade::ok) == finding.advice.empty());
   }
