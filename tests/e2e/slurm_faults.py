@@ -130,6 +130,10 @@ class Faults(YardTest):
 
     def test_a_controller_that_is_away_for_long_loses_nothing(self):
         run, _ = self.holding()
+        # What Slurm itself has not written down yet, a controller that is killed forgets: that is another test's.
+        began, state = time.time(), pathlib.Path(self.lab.folder) / "state" / "job_state"
+        self.lab.run("sbatch", "-o", "/dev/null", "--wrap", "true")  # It writes when something changes.
+        wait_until(lambda: state.exists() and state.stat().st_mtime > began, "Slurm has kept its jobs", 60)
         short = self.submit("--target", "lab", "--", "sh", "-c", "echo short; sleep 1; echo end")
         wait_until(lambda: "short" in self.console(short), "it runs")
         self.lab.kill_controller()
