@@ -2,89 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include "engine/slurm/job_script.h"
+#include "engine/slurm/book_test_desk.h"
 
 using namespace trainyard;
 using namespace trainyard::engine;
 using namespace trainyard::engine::slurm;
-
-namespace {
-
-// A book with a Slurm that is a list of jobs.
-struct Desk {
-  Book book{"srv1", Patience{}};
-  SteadyTime now{seconds(1000)};
-  std::vector<Job> jobs;
-  std::vector<Book::Told> gone;
-
-  static Assignment assignment(const std::string& run, int attempt = 1) {
-    Assignment made;
-    made.run = run;
-    made.attempt = attempt;
-    made.token = "tya_secret";
-    made.server_url = "http://10.0.0.1:8470";
-    return made;
-  }
-  static AttemptId id(const std::string& run, int attempt = 1) { return {RunId{run}, attempt}; }
-
-  void place(const std::string& run) { book.place(assignment(run), now); }
-  // Hands in what is next, and Slurm takes it.
-  int64_t submit(int64_t number, const std::string& state = "PENDING") {
-    const std::optional<Assignment> taken = book.take_submission(now);
-    REQUIRE(taken);
-    add(taken->id(), number, state);
-    book.submitted(taken->id(), number, now);
-    return number;
-  }
-  void add(const AttemptId& attempt, int64_t number, const std::string& state) {
-    Job job;
-    job.number = number;
-    job.state = state;
-    job.reason = "Resources";
-    job.partition = "spot";
-    job.nodes = 2;
-    job.name = name_of(attempt);
-    job.comment = comment_of("srv1", attempt);
-    jobs.push_back(job);
-  }
-  Job& job(int64_t number) {
-    for (Job& one : jobs) {
-      if (one.number == number) return one;
-    }
-    FAIL("no such job");
-    return jobs.front();
-  }
-  void look() {
-    book.looked(jobs, now, now);
-    for (Book::Told& told : book.take_gone()) gone.push_back(std::move(told));
-  }
-  void look_in_vain() {
-    book.looked(fail(ErrorKind::unavailable, "squeue: Unable to contact slurm controller"), now,
-                now);
-  }
-  // Looks once a second.
-  void pass(seconds time) {
-    for (seconds i{0}; i < time; ++i) {
-      now += seconds(1);
-      look();
-    }
-  }
-  std::vector<std::string> cancels() {
-    std::vector<std::string> names;
-    while (const auto cancel = book.take_cancel(now)) {
-      names.push_back(cancel->attempt.str() +
-                      (cancel->number == 0 ? "" : "#" + std::to_string(cancel->number)));
-    }
-    return names;
-  }
-  std::string waits(const std::string& run) {
-    return book.waits_for(id(run), WallTime(seconds(1794748255)));
-  }
-};
-
-using Names = std::vector<std::string>;
-
-}  // namespace
 
 TEST_CASE("attempts are handed to Slurm in the order they came, each once") {
   Desk desk;
@@ -317,154 +239,6 @@ TEST_CASE("a job that never gets done with ending is given up") {
   CHECK(desk.gone.size() == 1);
 }
 
-TEST_CASE("a kill cancels until the job is over") {
-  Desk desk;
-  desk.place("a");
-  desk.submit(7, "RUNNING");
-  desk.look();
-  desk.book.kill(Desk::id("a"), desk.now);
-  desk.book.kill(Desk::id("a"), desk.now);
-  CHECK(desk.cancels() == Names{"a.1"});
-  desk.pass(seconds(11));
-  CHECK(desk.cancels() == Names{"a.1"});  // It was not heard.
-  desk.job(7).state = "CANCELLED";
-  desk.pass(seconds(11));
-  CHECK(desk.cancels().empty());
-  CHECK(desk.gone.size() == 1);
-}
-
-TEST_CASE("a kill takes back what Slurm does not have yet") {
-  Desk desk;
-  desk.place("waiting");
-  desk.book.kill(Desk::id("waiting"), desk.now);
-  CHECK(desk.book.take_gone().size() == 1);
-  CHECK_FALSE(desk.book.take_submission(desk.now));
-
-  desk.place("under way");
-  const auto taken = desk.book.take_submission(desk.now);
-  desk.book.kill(taken->id(), desk.now);
-  CHECK(desk.book.take_gone().size() == 1);
-  desk.book.submitted(taken->id(), 7, desk.now);
-  CHECK(desk.book.inspect(taken->id()) == Placement::gone);
-  CHECK(desk.cancels() == Names{"under way.1"});
-
-  desk.place("unsure");
-  const auto unsure = desk.book.take_submission(desk.now);
-  desk.book.submitted(unsure->id(), fail(ErrorKind::unavailable, "no answer"), desk.now);
-  desk.book.kill(unsure->id(), desk.now);
-  CHECK(desk.book.take_gone().size() == 1);
-  desk.add(unsure->id(), 8, "PENDING");
-  desk.look();
-  CHECK(desk.cancels() == Names{"unsure.1"});
-  CHECK(desk.gone.empty());
-  desk.book.kill(Desk::id("never heard of"), desk.now);
-  CHECK(desk.cancels().empty());
-}
-
-TEST_CASE("a job that we cancel is looked at at once and often, and is gone when Slurm says so") {
-  Desk desk;
-  desk.place("a");
-  desk.submit(7, "RUNNING");
-  desk.look();
-  CHECK(desk.book.next_look() > desk.now);
-  desk.book.kill(Desk::id("a"), desk.now);
-  CHECK(desk.cancels() == Names{"a.1"});
-  CHECK(desk.book.next_look() <= desk.now);
-  desk.job(7).state = "COMPLETING";
-  desk.look();
-  CHECK(desk.book.next_look() - desk.now == Patience{}.look_cancelled);
-  CHECK(desk.gone.empty());
-  desk.job(7).state = "CANCELLED";
-  desk.look();
-  CHECK(desk.gone.size() == 1);
-}
-
-TEST_CASE("what waits is taken back at once while Slurm does not answer, and cancelled later") {
-  Desk desk;
-  desk.place("waits");
-  desk.submit(7);
-  desk.place("runs");
-  desk.submit(8, "RUNNING");
-  desk.look();
-  desk.look_in_vain();
-  for (const char* run : {"waits", "runs"}) desk.book.kill(Desk::id(run), desk.now);
-  const std::vector<Book::Told> told = desk.book.take_gone();
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].first == Desk::id("waits"));
-  desk.book.release(Desk::id("waits"), desk.now);
-  for (int i = 0; i < 3; ++i) {
-    CHECK(desk.cancels() == Names{"runs.1", "waits.1"});
-    desk.now += seconds(30);
-    desk.look_in_vain();
-  }
-  desk.look();
-  CHECK(desk.cancels() == Names{"runs.1", "waits.1"});
-}
-
-TEST_CASE("who is taken back and released while being handed in is cancelled once Slurm has it") {
-  for (const bool answered : {true, false}) {
-    CAPTURE(answered);
-    Desk desk;
-    desk.place("a");
-    REQUIRE(desk.book.take_submission(desk.now));
-    desk.book.kill(Desk::id("a"), desk.now);
-    CHECK(desk.book.take_gone().size() == 1);
-    desk.book.release(Desk::id("a"), desk.now);
-    desk.pass(seconds(9));  // sbatch takes its time.
-    desk.add(Desk::id("a"), 7, "PENDING");
-    desk.book.submitted(Desk::id("a"),
-                        answered ? Result<int64_t>(7) : fail(ErrorKind::unavailable, "no answer"),
-                        desk.now);
-    CHECK(desk.cancels() == Names{"a.1"});
-    desk.job(7).state = "CANCELLED";
-    desk.look();
-    CHECK(desk.gone.empty());
-    CHECK_FALSE(desk.book.next_cancel());
-  }
-  Desk desk;
-  desk.place("b");
-  REQUIRE(desk.book.take_submission(desk.now));
-  desk.book.kill(Desk::id("b"), desk.now);
-  desk.book.submitted(Desk::id("b"), fail(ErrorKind::not_found, "nobody there"), desk.now);
-  CHECK(desk.book.take_gone().size() == 1);
-  CHECK_FALSE(desk.book.next_cancel());
-  CHECK_FALSE(desk.book.next_submit());
-}
-
-TEST_CASE("a released attempt is forgotten with its job, which is cancelled if it stays") {
-  Desk desk;
-  desk.place("ends");
-  desk.submit(7, "RUNNING");
-  desk.place("stays");
-  desk.submit(8, "RUNNING");
-  desk.look();
-  desk.book.release(Desk::id("ends"), desk.now);
-  desk.book.release(Desk::id("stays"), desk.now);
-  CHECK(desk.book.inspect(Desk::id("ends")) == Placement::unknown);
-  CHECK(desk.cancels().empty());
-  desk.job(7).state = "COMPLETED";
-  desk.pass(seconds(11));
-  CHECK(desk.cancels() == Names{"stays.1"});
-  desk.job(8).state = "CANCELLED";
-  desk.pass(seconds(30));
-  CHECK(desk.cancels().empty());
-  CHECK(desk.gone.empty());  // Whoever releases knows.
-}
-
-TEST_CASE("a release while the submission is under way leaves no job") {
-  Desk desk;
-  desk.place("a");
-  const auto taken = desk.book.take_submission(desk.now);
-  desk.book.release(taken->id(), desk.now);
-  desk.add(taken->id(), 7, "PENDING");
-  desk.book.submitted(taken->id(), 7, desk.now);
-  CHECK(desk.cancels() == Names{"a.1"});
-  desk.job(7).state = "CANCELLED";
-  desk.pass(seconds(10));
-  CHECK(desk.gone.empty());
-  CHECK(desk.book.inspect(Desk::id("a")) == Placement::unknown);
-}
-
 TEST_CASE("after a restart of ours a job is found again by its comment") {
   Desk desk;
   desk.add(Desk::id("a"), 7, "RUNNING");
@@ -541,42 +315,6 @@ TEST_CASE("what a controller cancels that was away is lost, and may be tried aga
   CHECK_FALSE(desk.gone[0].second.refused);
 }
 
-TEST_CASE("a job that somebody else cancelled is not tried again") {
-  Desk desk;
-  desk.place("a");
-  desk.place("b");
-  desk.place("c");
-  for (const int64_t number : {1, 2, 3}) desk.submit(number, "RUNNING");
-  desk.look();
-  // Its supervisor says nothing any more.
-  desk.job(1).state = "CANCELLED";
-  desk.pass(seconds(5));
-  REQUIRE(desk.gone.size() == 1);
-  CHECK(desk.gone[0].second.refused);
-  CHECK(desk.gone[0].second.why.find("cancelled in Slurm") != std::string::npos);
-  // It reports an eviction, and the next attempt comes before its job is seen to end.
-  desk.gone.clear();
-  desk.book.release(Desk::id("b"), desk.now);
-  desk.book.place(Desk::assignment("b", 2), desk.now);
-  CHECK_FALSE(desk.book.take_submission(desk.now));
-  CHECK(*desk.book.next_submit() > desk.now);
-  desk.job(2).state = "CANCELLED";
-  desk.pass(seconds(1));
-  REQUIRE(desk.gone.size() == 1);
-  CHECK(desk.gone[0].first == Desk::id("b", 2));
-  CHECK(desk.gone[0].second.refused);
-  // And after.
-  desk.gone.clear();
-  desk.book.release(Desk::id("c"), desk.now);
-  desk.job(3).state = "CANCELLED";
-  desk.pass(seconds(1));
-  desk.book.place(Desk::assignment("c", 2), desk.now);
-  CHECK_FALSE(desk.book.take_submission(desk.now));
-  desk.look();
-  REQUIRE(desk.gone.size() == 1);
-  CHECK(desk.gone[0].second.refused);
-}
-
 TEST_CASE("an attempt after one that was preempted waits to see that, and no longer") {
   Desk desk;
   desk.place("a");
@@ -596,20 +334,6 @@ TEST_CASE("an attempt after one that was preempted waits to see that, and no lon
   desk.now += seconds(10);
   CHECK(desk.book.take_submission(desk.now).value().id() == Desk::id("slow", 2));
   CHECK(desk.gone.empty());
-}
-
-TEST_CASE("a job that we cancelled ourselves was taken back, not refused") {
-  Desk desk;
-  desk.place("a");
-  desk.submit(1, "RUNNING");
-  desk.look();
-  desk.book.kill(Desk::id("a"), desk.now);
-  CHECK(desk.cancels() == Names{"a.1"});
-  desk.job(1).state = "CANCELLED";
-  desk.pass(seconds(5));
-  REQUIRE(desk.gone.size() == 1);
-  CHECK_FALSE(desk.gone[0].second.refused);
-  CHECK(desk.gone[0].second.why == "its Slurm job 1 was cancelled");
 }
 
 TEST_CASE("nothing is handed in while there is no way to the cluster, and it says so") {
@@ -632,21 +356,4 @@ TEST_CASE("which address a node tried is told after a restart, too") {
   desk.pass(seconds(5));
   REQUIRE(desk.gone.size() == 1);
   CHECK(desk.gone[0].second.why.find("http://10.9.9.9:1234") != std::string::npos);
-}
-
-TEST_CASE("what there was no Slurm to take is taken back at once") {
-  Desk desk;
-  desk.place("a");
-  REQUIRE(desk.book.take_submission(desk.now));
-  desk.book.submitted(Desk::id("a"),
-                      fail(ErrorKind::not_found, "sbatch is not on this machine", "Install it."),
-                      desk.now);
-  CHECK(desk.waits("a") ==
-        "Slurm does not answer, it is asked again: sbatch is not on this machine (Install it.)");
-  CHECK_FALSE(desk.book.take_submission(desk.now));
-  desk.book.kill(Desk::id("a"), desk.now);
-  desk.look_in_vain();
-  const std::vector<Book::Told> gone = desk.book.take_gone();
-  REQUIRE(gone.size() == 1);
-  CHECK_FALSE(gone[0].second.refused);
 }
