@@ -55,7 +55,6 @@ fuzz:  # Feeds the parsers what they do not expect, SECONDS=60 each (FUZZERS='jo
 
 lint:  # clang-format and clang-tidy over all files
 	@scripts/install-packages build test
-	@cmake --preset dev > /dev/null
 	@scripts/check-format
 	@scripts/check-tidy --all
 

@@ -6,7 +6,7 @@ namespace {
 
 using enum http::Method;
 
-struct Shop {
+struct RegistryShop {
   Yard yard;
   http::Client admin = yard.over_socket();
 
@@ -23,7 +23,7 @@ struct Shop {
 };
 
 TEST_CASE("an environment is registered once, and again where it is another") {
-  Shop shop;
+  RegistryShop shop;
   const http::Response made = shop.put("mine", "numpy");
   CHECK(made.status == 201);
   const Json json = json_of(made);
@@ -38,10 +38,12 @@ TEST_CASE("an environment is registered once, and again where it is another") {
   CHECK(json_of(shop.ask(get, "/mine"))["version"] == "2");
   CHECK(json_of(shop.ask(get, "/mine?version=1"))["recipe"]["requirements"] == Json{"numpy"});
   CHECK(shop.ask(get, "/mine?version=9").status == 404);
+  CHECK(json_of(shop.ask(get, "/mine:1"))["version"] == "1");
+  CHECK(json_of(shop.ask(get, "/mine:1?version=latest"))["version"] == "2");
 }
 
 TEST_CASE("what is wrong with an environment is said when it is registered") {
-  Shop shop;
+  RegistryShop shop;
   CHECK(shop.put("AzureML-mine", "numpy").status == 400);
   CHECK(shop.put("a b", "numpy").status == 400);
   CHECK(shop.ask(post, "", R"({"name":"x","recipe":{"kind":"container"}})").status == 400);
@@ -54,7 +56,7 @@ TEST_CASE("what is wrong with an environment is said when it is registered") {
 }
 
 TEST_CASE("an environment put upon another has what that had then") {
-  Shop shop;
+  RegistryShop shop;
   REQUIRE(shop.put("mine", "numpy").status == 201);
   const http::Response made =
       shop.ask(post, "", R"({"name":"more","base":"mine:1","recipe":{"requirements":["tqdm"]}})");
@@ -62,8 +64,31 @@ TEST_CASE("an environment put upon another has what that had then") {
   CHECK(json_of(made)["recipe"]["requirements"] == Json{"numpy", "tqdm"});
 }
 
-TEST_CASE("a curated environment is shown by any name that its pattern fits") {
+TEST_CASE("files of a client are read for it, and those they name are asked for") {
   Shop shop;
+  const auto read = [&](const Json& body) {
+    return send(shop.admin, post, "/api/v1/environments/read", wire::dump(body));
+  };
+  Json body = {{"requirements", "r.txt"},
+               {"folder", "/code"},
+               {"environment", {{"name", "mine:1"}, {"arguments", {"-v '/a b:/c'"}}}},
+               {"files", {{"./r.txt", "tqdm\n-r /etc/hostname\n"}}}};
+  CHECK(json_of(read(body))["missing"] == Json{"/etc/hostname"});
+  body["files"]["/etc/hostname"] = "numpy\n";
+  const Json made = json_of(read(body))["environment"];
+  CHECK(made["name"] == "mine:1");
+  CHECK(made["recipe"]["requirements"].size() == 2);
+  CHECK(made["arguments"] == Json{"-v", "/a b:/c"});
+  body["environment"]["arguments"] = {"--privileged"};
+  CHECK(read(body).status == 400);
+  body = {{"conda", "c.yml"}, {"files", {{"c.yml", "dependencies: 7"}}}};
+  CHECK(read(body).status == 400);
+  CHECK(read({{"files", {{"c.yml", 7}}}}).status == 400);
+  CHECK(read({{"requirements", "r.txt"}, {"files", {{"r.txt", "-e ."}}}}).status == 400);
+}
+
+TEST_CASE("a curated environment is shown by any name that its pattern fits") {
+  RegistryShop shop;
   const Json found = json_of(shop.ask(get, "/AzureML-PyTorch-1.6-GPU?version=44"));
   CHECK(found["curated"] == true);
   CHECK(found["name"] == "AzureML-PyTorch-1.6-GPU");
@@ -71,7 +96,7 @@ TEST_CASE("a curated environment is shown by any name that its pattern fits") {
 }
 
 TEST_CASE("a version is archived and comes back, and nothing else of it changes") {
-  Shop shop;
+  RegistryShop shop;
   REQUIRE(shop.put("mine", "numpy").status == 201);
   CHECK(shop.ask(patch, "/mine", R"({"archived":true})").status == 204);
   CHECK(json_of(shop.ask(get, ""))["items"].empty());
@@ -84,7 +109,7 @@ TEST_CASE("a version is archived and comes back, and nothing else of it changes"
 }
 
 TEST_CASE("the table of curated environments is an admin's to change") {
-  Shop shop;
+  RegistryShop shop;
   const auto curated = [&](http::Method method, std::string_view name, std::string body = {}) {
     return send(shop.admin, method, "/api/v1/curated-environments" + std::string(name),
                 std::move(body));

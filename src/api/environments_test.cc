@@ -13,8 +13,8 @@ namespace {
 using Is = Environments::Stand::Is;
 
 // A shelf in a folder of its own, and builds that wait for a word.
-struct Yard {
-  Yard() {
+struct EnvironmentsYard {
+  EnvironmentsYard() {
     environments = std::make_unique<Environments>(Environments::Parts{
         .clock = clock,
         .log = *log,
@@ -27,7 +27,7 @@ struct Yard {
                         env::Watcher& watcher) { return build(environment, made, watcher); },
         .changed = {}});
   }
-  ~Yard() { environments.reset(); }
+  ~EnvironmentsYard() { environments.reset(); }
 
   Result<Realised> build(const Environment& environment, const fs::path& made,
                          env::Watcher& watcher) {
@@ -80,7 +80,7 @@ struct Yard {
 };
 
 TEST_CASE("an environment is made once for all who ask, and found after that") {
-  Yard yard;
+  EnvironmentsYard yard;
   CHECK(yard.look(yard.wanted()).is == Is::building);
   for (int i = 0; i < 20; ++i) CHECK(yard.look(yard.wanted()).is == Is::building);
   yard.go = true;
@@ -96,7 +96,7 @@ TEST_CASE("an environment is made once for all who ask, and found after that") {
 }
 
 TEST_CASE("a run that waits is told how far it is") {
-  Yard yard;
+  EnvironmentsYard yard;
   CHECK(yard.environments->words(yard.wanted().environment).empty());
   yard.look(yard.wanted());
   for (int i = 0; i < 3000 && yard.builds == 0; ++i) poll(nullptr, 0, 1);
@@ -113,7 +113,7 @@ TEST_CASE("a run that waits is told how far it is") {
 }
 
 TEST_CASE("what failed is told to who waited, and tried again for who comes") {
-  Yard yard;
+  EnvironmentsYard yard;
   yard.go = true;
   yard.fails = true;
   CHECK(yard.await(yard.wanted(), Is::failed).error.message == "no such package: pear");
@@ -127,7 +127,7 @@ TEST_CASE("what failed is told to who waited, and tried again for who comes") {
 }
 
 TEST_CASE("a node elsewhere gets it as a tree of blobs") {
-  Yard yard;
+  EnvironmentsYard yard;
   yard.go = true;
   const Environments::Stand made = yard.await(yard.wanted(Environments::Need::tree), Is::ready);
   REQUIRE(made.realised.tree.size() == 64);
@@ -138,7 +138,7 @@ TEST_CASE("a node elsewhere gets it as a tree of blobs") {
 }
 
 TEST_CASE("the end of the server ends what is being made, and leaves nothing half-made") {
-  Yard yard;
+  EnvironmentsYard yard;
   yard.look(yard.wanted());
   for (int i = 0; i < 3000 && yard.builds == 0; ++i) poll(nullptr, 0, 1);
   yard.environments.reset();

@@ -12,7 +12,7 @@ using enum http::Method;
 const MachineFacts kFacts{.host = "box", .version = "1", .cpus = 2, .memory_bytes = 1LL << 30};
 
 // A server with one machine, joined as a person would.
-struct Shop {
+struct MachineShop {
   Yard yard;
   Machines machines{{.clock = yard.clock,
                      .log = yard.log,
@@ -25,7 +25,7 @@ struct Shop {
   std::string key;
   int64_t number = 0;
 
-  Shop() {
+  MachineShop() {
     yard.house->machines = &machines;
     http::Client admin = yard.over_socket();
     const Json token = json_of(send(admin, post, "/api/v1/node-tokens", R"({"name":"box"})"));
@@ -52,7 +52,7 @@ struct Shop {
 };
 
 TEST_CASE("a run sent to a machine is told to it, and what it says of it is taken") {
-  Shop shop;
+  MachineShop shop;
   RunSpec spec;
   spec.experiment = "e";
   spec.command = {"true"};
@@ -73,7 +73,7 @@ TEST_CASE("a run sent to a machine is told to it, and what it says of it is take
 }
 
 TEST_CASE("a machine's credential opens its own orders and nothing else, and nobody else's do") {
-  Shop shop;
+  MachineShop shop;
   CHECK(shop.poll(shop.credential).status == 200);
   CHECK(shop.poll(shop.yard.token_of("sam", Role::submitter)).status == 403);
   CHECK(shop.poll(shop.yard.token_of("ada", Role::admin)).status == 403);
@@ -88,7 +88,7 @@ TEST_CASE("a machine's credential opens its own orders and nothing else, and nob
 }
 
 TEST_CASE("a report that a later one has overtaken is refused") {
-  Shop shop;
+  MachineShop shop;
   shop.poll(shop.credential);
   shop.poll(shop.credential);
   shop.number = 0;
@@ -96,7 +96,7 @@ TEST_CASE("a report that a later one has overtaken is refused") {
 }
 
 TEST_CASE("what a machine says it has is what there is to give out") {
-  Shop shop;
+  MachineShop shop;
   CHECK(shop.yard.control->load("default/box").capacity.cpus == 2);
   http::Client admin = shop.yard.over_socket();
   const Json shown = json_of(fetch(admin, "/api/v1/machines"))["items"][0];

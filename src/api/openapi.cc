@@ -28,12 +28,6 @@ std::string_view words_for(Needs needs) {
   return "";
 }
 
-std::string lower(std::string_view text) {
-  std::string low(text);
-  for (char& c : low) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return low;
-}
-
 Json parameter(std::string_view name, std::string_view in) {
   return {{"name", name}, {"in", in}, {"required", in == "path"}, {"schema", {{"type", "string"}}}};
 }

@@ -16,7 +16,7 @@ const std::array<std::string, 8> kWho = {
     "nobody",   "a reader",        "a submitter",         "its owner",
     "an admin", "its own attempt", "a sibling's attempt", "a stranger's attempt"};
 
-struct Row {
+struct RoleRow {
   http::Method method;
   std::string_view pattern;
   // One letter for each of Who: y, they may; n, 403; -, 401.
@@ -29,7 +29,7 @@ constexpr std::string_view kSubmission =
 
 // One line for each route. The letters: nobody reader submitter owner admin, and the attempts own
 // sibling stranger.
-constexpr Row kTable[] = {
+constexpr RoleRow kTable[] = {
     {get, "/", "yyyyy yyy"},  // A page that says what this is, and nothing of what is in it.
     {get, "/health", "yyyyy yyy"},
     {get, "/version", "yyyyy yyy"},
@@ -141,8 +141,8 @@ std::string name_of(http::Method method, std::string_view pattern) {
   return std::string(http::to_string(method)) + " " + std::string(pattern);
 }
 
-const Row* find_row(const RouteRow& route) {
-  const auto found = std::ranges::find_if(kTable, [&](const Row& row) {
+const RoleRow* find_row(const RouteRow& route) {
+  const auto found = std::ranges::find_if(kTable, [&](const RoleRow& row) {
     return row.method == route.method && row.pattern == route.pattern;
   });
   return found == std::end(kTable) ? nullptr : found;
@@ -210,7 +210,7 @@ TEST_CASE("every route has its line in the table of who may, and every line a ro
     const bool listed = find_row(route) != nullptr;
     CHECK_MESSAGE(listed, name_of(route.method, route.pattern), kHowToAdd);
   }
-  for (const Row& row : kTable) {
+  for (const RoleRow& row : kTable) {
     const bool there = std::ranges::any_of(routes, [&](const RouteRow& route) {
       return row.method == route.method && row.pattern == route.pattern;
     });
@@ -220,7 +220,7 @@ TEST_CASE("every route has its line in the table of who may, and every line a ro
 
 TEST_CASE("each route lets in those whom the table says, and nobody else") {
   for (const RouteRow& route : all_routes()) {
-    const Row* row = find_row(route);
+    const RoleRow* row = find_row(route);
     if (row == nullptr) continue;
     // A server of its own for each route: what one request does is not seen by another route's.
     const People people;

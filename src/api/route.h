@@ -100,6 +100,7 @@ Result<RunId> readable_run(const Call& call);
 // children.
 Result<RunId> writable_run(const Call& call);
 // `denied` to an attempt's token unless it is of this workspace.
+inline std::string_view workspace_in(const Call& call) { return call.request.param("workspace"); }
 Status check_workspace(const Call& call, std::string_view workspace);
 // Says which machine `local` is, and refuses one that is not for who asks. routes_machines.cc.
 Status settle_target(const Call& call, RunSpec& spec);

@@ -141,7 +141,7 @@ Result<http::Response> append_file(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kAttemptsRoutes[] = {
     {post, "/api/v1/runs/{id}/attempts/{n}/reports", Needs::attempt, Attempts::allowed,
      take_reports,
      "Takes {\"reports\"} of a node's supervisor and answers its orders; none is a heartbeat.",
@@ -159,6 +159,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> attempt_routes() { return kRoutes; }
+std::span<const RouteRow> attempt_routes() { return kAttemptsRoutes; }
 
 }  // namespace trainyard::api

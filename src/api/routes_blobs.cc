@@ -67,7 +67,7 @@ Result<http::Response> get_blob(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kBlobsRoutes[] = {
     {post, "/api/v1/blobs", Needs::submitter, Attempts::allowed, nullptr,
      "Keeps the blobs of a pack: {\"kept\", \"bad\"}.", "", 0, open_pack},
     {post, "/api/v1/blobs/missing", Needs::submitter, Attempts::allowed, list_missing,
@@ -80,6 +80,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> blob_routes() { return kRoutes; }
+std::span<const RouteRow> blob_routes() { return kBlobsRoutes; }
 
 }  // namespace trainyard::api

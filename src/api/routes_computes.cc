@@ -43,7 +43,6 @@ Status check_reachable(const Facts& facts, const ComputeSpec& spec) {
               "--tls-key FILE. Or go by way of the cluster's login node: --ssh USER@LOGIN");
 }
 
-std::string_view workspace_in(const Call& call) { return call.request.param("workspace"); }
 std::string_view compute_in(const Call& call) { return call.request.param("compute"); }
 
 std::string_view words_of(engine::NodeState::Is is) {
@@ -298,7 +297,7 @@ Result<http::Response> delete_size(const Call& call) {
 
 using enum http::Method;
 // Making and changing is an admin's: a compute names programs that run on the server's account.
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kComputesRoutes[] = {
     {get, "/api/v1/workspaces/{workspace}/computes", Needs::reader, Attempts::refused,
      list_computes, "Lists the targets of a workspace: 'local', then those that were made.",
      "limit cursor"},
@@ -328,6 +327,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> compute_routes() { return kRoutes; }
+std::span<const RouteRow> compute_routes() { return kComputesRoutes; }
 
 }  // namespace trainyard::api

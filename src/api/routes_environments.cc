@@ -1,5 +1,7 @@
 #include "api/realise.h"
 #include "api/route.h"
+#include "container/arguments.h"
+#include "dialects/environment_file.h"
 #include "model/environment_record.h"
 #include "store/environments.h"
 #include "store/workspaces.h"
@@ -11,15 +13,14 @@ namespace {
 constexpr size_t kBodyMax = 4 << 20;
 constexpr size_t kDescriptionMax = 64 * 1024;
 
-std::string_view workspace_in(const Call& call) { return call.request.param("workspace"); }
-
-// {environment} and ?version.
+// {environment}, which may be "name:3", and ?version.
 Result<EnvironmentName> name_in(const Call& call) {
-  EnvironmentName name{std::string(call.request.param("environment")),
-                       std::string(call.request.query_or("version", ""))};
-  if (name.version == kLatest) name.version.clear();
-  TRY(check_name(name.name, "environment"));
-  if (!name.version.empty()) TRY(check_name(name.version, "version"));
+  TRY_SET(EnvironmentName name, parse_environment_name(call.request.param("environment")));
+  const std::string_view version = call.request.query_or("version", "");
+  if (version == kLatest) name.version.clear();
+  if (version.empty() || version == kLatest) return name;
+  name.version = version;
+  TRY(check_name(name.version, "version"));
   return name;
 }
 
@@ -60,6 +61,7 @@ Result<EnvironmentRecord> record_in(const Call& call, const Json& body) {
   }
   record.environment.hash.clear();
   record.environment.recipe.platform.clear();
+  record.environment.recipe.image_digest.clear();
   record.environment.lock.clear();
   record.created_by = call.identity.user;
   record.created = call.house.clock.wall();
@@ -140,6 +142,38 @@ Result<http::Response> change_environment(const Call& call) {
   return no_content();
 }
 
+// ---- files ----
+
+Result<dialects::SentFiles> files_in(const Json& body) {
+  dialects::SentFiles sent;
+  TRY_SET(sent.folder, wire::string_member(body, "folder"));
+  for (const auto& [path, text] : wire::member(body, "files").items()) {
+    if (!text.is_string()) return fail(ErrorKind::invalid, "files." + path + ": must be a text");
+    sent.texts[fs::path(path).lexically_normal()] = text.get<std::string>();
+  }
+  return sent;
+}
+
+// For a client that has no reader of these files of its own.
+Result<http::Response> read_files(const Call& call) {
+  TRY_SET(const Json body, body_object(call.request));
+  TRY_SET(dialects::SentFiles sent, files_in(body));
+  Environment environment;
+  if (const Json& given = wire::member(body, "environment"); given.is_object()) {
+    TRY_SET(environment, wire::decode_environment(given));
+  }
+  TRY_SET(const std::string conda, wire::string_member(body, "conda"));
+  TRY_SET(const std::string requirements, wire::string_member(body, "requirements"));
+  dialects::Warnings warnings;
+  if (!conda.empty()) TRY(dialects::add_sent_conda(sent, conda, environment, warnings));
+  if (!requirements.empty()) {
+    TRY(dialects::add_sent_requirements(sent, requirements, environment));
+  }
+  if (!sent.missing.empty()) return answer({{"missing", sent.missing}});
+  TRY_SET(environment.arguments, container::argument_words(environment.arguments));
+  return answer({{"environment", wire::encode(environment)}, {"warnings", warnings}});
+}
+
 // ---- curated ----
 
 Result<http::Response> list_curated(const Call& call) {
@@ -178,7 +212,7 @@ Result<http::Response> delete_curated(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kEnvironmentsRoutes[] = {
     {get, "/api/v1/workspaces/{workspace}/environments", Needs::reader, Attempts::allowed,
      list_environments,
      "Lists the registered environments: of each the latest version, or all versions of one.",
@@ -197,6 +231,9 @@ constexpr RouteRow kRoutes[] = {
     {patch, "/api/v1/workspaces/{workspace}/environments/{environment}", Needs::submitter,
      Attempts::refused, change_environment,
      "Archives all versions or one of an environment, or brings them back.", "version"},
+    {post, "/api/v1/environments/read", Needs::reader, Attempts::allowed, read_files,
+     "Reads requirements and conda files into an environment. What is `missing` is to be sent too.",
+     "", kBodyMax},
     {get, "/api/v1/curated-environments", Needs::reader, Attempts::allowed, list_curated,
      "Lists the curated environments.", "limit cursor"},
     {put, "/api/v1/curated-environments/{environment}", Needs::admin, Attempts::refused,
@@ -207,6 +244,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> environment_routes() { return kRoutes; }
+std::span<const RouteRow> environment_routes() { return kEnvironmentsRoutes; }
 
 }  // namespace trainyard::api

@@ -251,7 +251,7 @@ Result<http::Response> append_output(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kExecsRoutes[] = {
     {post, "/api/v1/runs/{id}/exec", Needs::submitter, Attempts::refused, exec_in_run,
      "Runs a command on a run's nodes: {\"command\", \"node\" or \"all\", \"timeoutSeconds\"}."},
     {post, "/api/v1/machines/{machine}/exec", Needs::admin, Attempts::refused, exec_on_machine,
@@ -276,6 +276,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> exec_routes() { return kRoutes; }
+std::span<const RouteRow> exec_routes() { return kExecsRoutes; }
 
 }  // namespace trainyard::api

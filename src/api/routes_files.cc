@@ -223,7 +223,7 @@ Result<http::Response> get_snapshot(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kFilesRoutes[] = {
     {get, "/api/v1/runs/{id}/files", Needs::reader, Attempts::own_workspace, list_run_files,
      "Lists the files of a run: console, logs, outputs, code.", "limit cursor"},
     {get, "/api/v1/runs/{id}/files/{path...}", Needs::reader, Attempts::own_workspace, get_file,
@@ -237,6 +237,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> file_routes() { return kRoutes; }
+std::span<const RouteRow> file_routes() { return kFilesRoutes; }
 
 }  // namespace trainyard::api

@@ -179,7 +179,7 @@ Result<http::Response> remove(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kMachinesRoutes[] = {
     {post, "/api/v1/node-tokens", Needs::admin, Attempts::refused, create_node_token,
      "Makes a one-time token for a machine to join with: {\"workspace\", \"name\", \"label\", "
      "\"expiresInSeconds\"}; its secret is shown this once."},
@@ -203,7 +203,7 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> machine_routes() { return kRoutes; }
+std::span<const RouteRow> machine_routes() { return kMachinesRoutes; }
 
 // `local` is the machine where the command was typed: the server's own only for who is there.
 Status settle_target(const Call& call, RunSpec& spec) {

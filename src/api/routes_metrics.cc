@@ -95,7 +95,7 @@ Result<http::Response> add_records(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kMetricsRoutes[] = {
     {get, "/api/v1/runs/{id}/metrics", Needs::reader, Attempts::own_workspace, list_metrics,
      "The run's metrics with their latest values, and how far its records were taken."},
     {get, "/api/v1/runs/{id}/series", Needs::reader, Attempts::own_workspace, read_series,
@@ -111,6 +111,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> metric_routes() { return kRoutes; }
+std::span<const RouteRow> metric_routes() { return kMetricsRoutes; }
 
 }  // namespace trainyard::api

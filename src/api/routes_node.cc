@@ -29,7 +29,7 @@ Result<http::Response> get_program_digest(const Call&) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kNodeRoutes[] = {
     {get, "/api/v1/node/program", Needs::nothing, Attempts::allowed, get_program,
      "The static program that carries a run on a node: trainyard-node."},
     {get, "/api/v1/node/program.sha256", Needs::nothing, Attempts::allowed, get_program_digest,
@@ -38,6 +38,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> node_routes() { return kRoutes; }
+std::span<const RouteRow> node_routes() { return kNodeRoutes; }
 
 }  // namespace trainyard::api

@@ -88,13 +88,13 @@ Result<http::Upload> put_output(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kOutputsRoutes[] = {
     {put, "/api/v1/runs/{id}/outputs/{path...}", Needs::submitter, Attempts::own_workspace, nullptr,
      "Keeps the body as a file of an interactive run's outputs.", "", 0, put_output},
 };
 
 }  // namespace
 
-std::span<const RouteRow> output_routes() { return kRoutes; }
+std::span<const RouteRow> output_routes() { return kOutputsRoutes; }
 
 }  // namespace trainyard::api

@@ -1,5 +1,6 @@
 // An attempt's environment, as its supervisors wait for it.
 #include "api/environments.h"
+#include "api/gate.h"
 #include "api/realise.h"
 
 namespace trainyard::api {
@@ -35,7 +36,7 @@ Result<http::Response> attempt_environment(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kRealiseRoutes[] = {
     {get, "/api/v1/runs/{id}/attempts/{n}/environment", Needs::attempt, Attempts::allowed,
      attempt_environment,
      "How far the run's environment is; asking has it made. `need` is made, root or tree.",
@@ -66,20 +67,21 @@ Result<http::Response> show_stand(const Call& call, const Environment& environme
   return answer(to_json(stand));
 }
 
-void make_ahead(House& house, const RunSpec& spec) {
-  if (house.environments == nullptr || spec.environment.hash.empty()) return;
-  const bool here =
-      spec.host.empty() && (spec.target == kLocalQueue || spec.target == kServerTarget);
+void make_ahead(House& house, const Run& run) {
+  if (house.environments == nullptr || run.spec.environment.hash.empty()) return;
+  const bool here = queue_of(run.spec) == kLocalQueue;
+  if (!here && run.held.empty()) return;  // It was there when the run came.
   const Result<Environments::Stand> begun =
-      house.environments->stand({.environment = spec.environment,
-                                 .workspace = spec.workspace,
+      house.environments->stand({.environment = run.spec.environment,
+                                 .workspace = run.spec.workspace,
                                  .need = here ? Environments::Need::made : Environments::Need::tree,
                                  .begins = true,
-                                 .ahead = true});
+                                 .ahead = here});
   // Who waits for it is told.
   if (!begun) house.log.warn("environment not begun", {{"error", begun.error().message}});
+  if (!here && house.gate != nullptr) house.gate->add();
 }
 
-std::span<const RouteRow> realise_routes() { return kRoutes; }
+std::span<const RouteRow> realise_routes() { return kRealiseRoutes; }
 
 }  // namespace trainyard::api

@@ -31,7 +31,7 @@ Result<http::Response> submit(const Call& call) {
   TRY(check_workspace(call, submission.spec.workspace));
   TRY(settle_target(call, submission.spec));
   TRY_SET(const control::Submitted submitted, call.house.control->submit(submission));
-  if (submitted.created) make_ahead(call.house, submitted.run.spec);
+  if (submitted.created) make_ahead(call.house, submitted.run);
   return answer(shown(call, submitted.run), submitted.created ? 201 : 200);
 }
 
@@ -260,7 +260,7 @@ Result<http::Response> follow_run(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kRunsRoutes[] = {
     {post, "/api/v1/runs", Needs::submitter, Attempts::own_workspace, submit,
      "Submits {\"id\", \"spec\"}: 201; the same again: 200; the id with another spec: 409.", "",
      kSubmitBodyMax},
@@ -285,6 +285,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> run_routes() { return kRoutes; }
+std::span<const RouteRow> run_routes() { return kRunsRoutes; }
 
 }  // namespace trainyard::api

@@ -85,7 +85,7 @@ Result<http::Response> attempt_secrets(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kSecretsRoutes[] = {
     {get, "/api/v1/workspaces/{name}/secrets", Needs::reader, Attempts::refused, list_secrets,
      "Lists the names of a workspace's secrets, never their values.", "limit cursor"},
     {put, "/api/v1/workspaces/{name}/secrets/{secret}", Needs::submitter, Attempts::refused,
@@ -98,7 +98,7 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> secret_routes() { return kRoutes; }
+std::span<const RouteRow> secret_routes() { return kSecretsRoutes; }
 
 Result<std::string> secret_value(House& house, std::string_view workspace, std::string_view name) {
   TRY_SET(const seal::Box* box, house.box());

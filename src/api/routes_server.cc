@@ -135,7 +135,7 @@ Result<http::Response> list_targets(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kServerRoutes[] = {
     {get, "/", Needs::nothing, Attempts::refused, show_page, "Says what this is."},
     {get, "/health", Needs::nothing, Attempts::refused, show_health,
      "Says whether the server can do its work."},
@@ -158,6 +158,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> server_routes() { return kRoutes; }
+std::span<const RouteRow> server_routes() { return kServerRoutes; }
 
 }  // namespace trainyard::api

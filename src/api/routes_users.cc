@@ -82,7 +82,7 @@ Result<http::Response> revoke_token(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kUsersRoutes[] = {
     {get, "/api/v1/users", Needs::reader, Attempts::refused, list_users, "Lists the users.",
      "limit cursor"},
     {post, "/api/v1/users", Needs::admin, Attempts::refused, create_user,
@@ -99,6 +99,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> user_routes() { return kRoutes; }
+std::span<const RouteRow> user_routes() { return kUsersRoutes; }
 
 }  // namespace trainyard::api

@@ -89,7 +89,7 @@ Result<http::Response> list_experiments(const Call& call) {
 }
 
 using enum http::Method;
-constexpr RouteRow kRoutes[] = {
+constexpr RouteRow kWorkspacesRoutes[] = {
     {get, "/api/v1/workspaces", Needs::reader, Attempts::own_workspace, list_workspaces,
      "Lists the workspaces.", "limit cursor"},
     {post, "/api/v1/workspaces", Needs::admin, Attempts::refused, create_workspace,
@@ -104,6 +104,6 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::span<const RouteRow> workspace_routes() { return kRoutes; }
+std::span<const RouteRow> workspace_routes() { return kWorkspacesRoutes; }
 
 }  // namespace trainyard::api

@@ -12,7 +12,7 @@ namespace {
 
 // A laptop sleeps now and then; a job that has its nodes waits for it for so long.
 constexpr seconds kReachBehindTunnel{1800};
-constexpr size_t kIdLength = 12;  // Of 32 letters: no two homes have the same.
+constexpr size_t kTargetIdLength = 12;  // Of 32 letters: no two homes have the same.
 
 uint16_t port_of(std::string_view url) {
   const Result<int64_t> port = parse_int(url.substr(url.rfind(':') + 1), "port");
@@ -31,7 +31,7 @@ std::string queue_of_compute(const Compute& compute) {
 Result<std::string> server_id(const Home& home) {
   const fs::path file = home.root() / "server-id";
   if (const Result<std::string> kept = read_file(file)) return std::string(trim(*kept));
-  std::string id = new_secret("").substr(0, kIdLength);
+  std::string id = new_secret("").substr(0, kTargetIdLength);
   TRY(write_file(file, id + "\n", 0600, Durable::yes));
   return id;
 }

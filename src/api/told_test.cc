@@ -6,7 +6,7 @@ namespace {
 
 using enum http::Method;
 
-struct Live {
+struct ToldLive {
   Yard yard;
   RunId run = yard.submit("calm-finch-2");
   http::Client supervisor = yard.over_socket(yard.place(run));
@@ -33,7 +33,7 @@ std::string metric(std::string_view name, double value) {
 }
 
 TEST_CASE("metrics are series; a run shows the latest of each") {
-  Live live;
+  ToldLive live;
   const std::string lines = metric("loss", 0.5) + metric("loss", 0.25) + metric("übung ✓", 3) +
                             R"({"k":"list","n":"l","v":[1,"NaN",3]})"
                             "\n"
@@ -67,7 +67,7 @@ TEST_CASE("metrics are series; a run shows the latest of each") {
 }
 
 TEST_CASE("what is sent again counts once, and half a line waits for its other half") {
-  Live live;
+  ToldLive live;
   const std::string first = metric("loss", 1);
   const std::string second = metric("loss", 2);
   const auto size = static_cast<int64_t>(first.size());
@@ -84,7 +84,7 @@ TEST_CASE("what is sent again counts once, and half a line waits for its other h
 }
 
 TEST_CASE("what is no record is left out; what follows it is not") {
-  Live live;
+  ToldLive live;
   const std::string lines = "nonsense\n[]\n{\"k\":\"metric\"}\n{\"k\":\"what\",\"n\":\"x\"}\n\n" +
                             metric("loss", 1) + std::string("\xff\xfe\n");
   CHECK(json_of(live.tell(lines))["size"] == lines.size());
@@ -92,7 +92,7 @@ TEST_CASE("what is no record is left out; what follows it is not") {
 }
 
 TEST_CASE("after a run's end nothing more is taken") {
-  Live live;
+  ToldLive live;
   CHECK(live.tell(metric("loss", 1)).status == 200);
   live.yard.finish(live.run);
   CHECK(live.tell(metric("loss", 2), 0).status != 200);
@@ -102,7 +102,7 @@ TEST_CASE("after a run's end nothing more is taken") {
 }
 
 TEST_CASE("labels change, a property only once") {
-  Live live;
+  ToldLive live;
   const std::string url = "/api/v1/runs/calm-finch-2";
   const auto change = [&](const std::string& body) { return send(live.people, patch, url, body); };
   Json run = json_of(change(R"({"tags":{"a":1,"b":"two"},"properties":{"p":"1"},
@@ -128,7 +128,7 @@ TEST_CASE("labels change, a property only once") {
 }
 
 TEST_CASE("runs are found by tag, and not at all when they are archived") {
-  Live live;
+  ToldLive live;
   live.yard.submit("other-run-1");
   send(live.people, patch, "/api/v1/runs/calm-finch-2", R"({"tags":{"k":"v"}})");
   const auto found = [&](const std::string& query) {
@@ -146,7 +146,7 @@ TEST_CASE("runs are found by tag, and not at all when they are archived") {
 }
 
 TEST_CASE("an interactive run runs at once and ends by word") {
-  Live live;
+  ToldLive live;
   const std::string body = R"({"id":"free-run-1","spec":{"experiment":"e","interactive":true}})";
   const http::Response made = send(live.people, post, "/api/v1/runs", body);
   REQUIRE(made.status == 201);
@@ -176,7 +176,7 @@ TEST_CASE("an interactive run runs at once and ends by word") {
 }
 
 TEST_CASE("children are made by records, told of by records, and end with their parent") {
-  Live live;
+  ToldLive live;
   const std::string lines = R"({"k":"child","r":"kid-1","n":"fold 1"})"
                             "\n"
                             R"({"k":"child","r":"kid-2"})"
@@ -218,7 +218,7 @@ TEST_CASE("children are made by records, told of by records, and end with their 
 }
 
 TEST_CASE("a secret is sealed, and opens only for an attempt whose spec names it") {
-  Live live;
+  ToldLive live;
   const std::string url = "/api/v1/workspaces/default/secrets";
   CHECK(send(live.people, put, url + "/API_KEY", R"({"value":"hunter2hunter2"})").status == 200);
   CHECK(send(live.people, put, url + "/API_KEY", R"({"value":""})").status == 400);
@@ -260,7 +260,7 @@ TEST_CASE("a secret is sealed, and opens only for an attempt whose spec names it
 }
 
 TEST_CASE("runs that are tried again keep their outputs and say so") {
-  Live live;
+  ToldLive live;
   RunSpec spec;
   spec.experiment = "tests";
   spec.command = {"false"};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -41,6 +42,11 @@ class MonotoneClock : public Clock {
   WallTime wall_start_;
   SteadyTime steady_start_;
 };
+
+// The sooner of two, where the first may not be set yet.
+inline void earlier(std::optional<SteadyTime>& first, SteadyTime time) {
+  if (!first || time < *first) first = time;
+}
 
 // RFC 3339 in UTC with microseconds: 2026-11-15T08:39:53.000123Z.
 std::string format_time(WallTime time);

@@ -63,6 +63,10 @@ Error Error::within(std::string_view doing) && {
   return std::move(*this);
 }
 
+std::string told(const Error& error) {
+  return error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+}
+
 Error errno_error(int number, std::string_view doing) {
   char buffer[128];
   const char* text =

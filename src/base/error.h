@@ -31,6 +31,9 @@ struct Error {
   Error within(std::string_view doing) &&;
 };
 
+// In one line: what happened, and what to do.
+std::string told(const Error& error);
+
 // "DOING: No such file or directory", of the kind that fits `number` (ENOENT: not_found, EACCES:
 // denied, ENOSPC: no_space, EINVAL and the like: invalid, else unavailable).
 Error errno_error(int number, std::string_view doing);

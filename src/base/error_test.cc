@@ -37,5 +37,12 @@ TEST_CASE("what we were doing stands in front, outermost first") {
   CHECK(outer.hint == "Ask somebody.");
 }
 
+TEST_CASE("an error in one line has its hint behind it, where it has one") {
+  CHECK(told({ErrorKind::denied, "open /x: Permission denied", "Ask somebody."}) ==
+        "open /x: Permission denied (Ask somebody.)");
+  CHECK(told({ErrorKind::denied, "open /x: Permission denied", ""}) ==
+        "open /x: Permission denied");
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -32,6 +32,11 @@ Status write_all_at(int fd, std::string_view bytes, uint64_t offset, std::string
 Result<std::string> read_at(int fd, uint64_t offset, size_t size, std::string_view what);
 Result<uint64_t> file_size(int fd, std::string_view what);
 
+inline bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
 Status make_dirs(const fs::path& path, unsigned mode = 0755);
 // Removes a tree whatever modes its folders have; a path that is not there is fine. Symbolic links
 // are removed, never followed.

@@ -28,7 +28,7 @@ class Variable {
   std::optional<std::string> before_;
 };
 
-unsigned mode_of(const fs::path& path) {
+unsigned home_mode(const fs::path& path) {
   struct stat status{};
   REQUIRE(stat(path.c_str(), &status) == 0);
   return status.st_mode & 07777;
@@ -54,10 +54,10 @@ TEST_CASE("a home's folders are made for their owner only") {
   const TempDir dir;
   const Home home(dir.path() / "deep" / "home");
   REQUIRE(prepare_home(home).has_value());
-  CHECK(mode_of(home.root()) == 0700);
+  CHECK(home_mode(home.root()) == 0700);
   for (const auto& entry : fs::directory_iterator(home.root())) {
     CAPTURE(entry.path());
-    CHECK(mode_of(entry.path()) == 0700);
+    CHECK(home_mode(entry.path()) == 0700);
   }
   for (const fs::path& folder : {home.blobs(), home.tmp(), home.runs(), home.node(),
                                  home.log().parent_path(), home.cache()}) {
@@ -72,13 +72,13 @@ TEST_CASE("an empty folder becomes ours, one in use keeps its mode") {
   fs::create_directory(empty.root());
   chmod(empty.root().c_str(), 0755);
   REQUIRE(prepare_home(empty).has_value());
-  CHECK(mode_of(empty.root()) == 0700);
+  CHECK(home_mode(empty.root()) == 0700);
 
   const Home used(dir.path() / "used");
   fs::create_directories(used.root() / "something");
   chmod(used.root().c_str(), 01777);
   REQUIRE(prepare_home(used).has_value());
-  CHECK(mode_of(used.root()) == 01777);
+  CHECK(home_mode(used.root()) == 01777);
 }
 
 TEST_CASE("a home without write permission is denied, with what to do") {

@@ -154,6 +154,12 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
+std::string lower(std::string_view text) {
+  std::string low(text);
+  for (char& c : low) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  return low;
+}
+
 Result<int64_t> parse_int(std::string_view text, std::string_view what) {
   const bool negative = text.starts_with('-');
   // The digits are read with their sign, so that the smallest number fits too.

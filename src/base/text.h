@@ -14,6 +14,8 @@ namespace trainyard {
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::string_view trim(std::string_view text);
+std::string lower(std::string_view text);  // Of A to Z alone.
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // A whole decimal number and nothing else.
 Result<int64_t> parse_int(std::string_view text, std::string_view what);

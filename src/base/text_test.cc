@@ -9,6 +9,10 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+TEST_CASE("small letters are made of A to Z, and of nothing else") {
+  CHECK(lower("Standard_NC6 \xc3\x84[@") == "standard_nc6 \xc3\x84[@");
+}
+
 TEST_CASE("splitting keeps empty parts, and joining is its reverse") {
   CHECK(split("a,b,,c", ',') == Words{"a", "b", "", "c"});
   CHECK(split("", ',') == Words{""});

@@ -7,7 +7,7 @@
 namespace trainyard::blob {
 namespace {
 
-struct Bench {
+struct PackBench {
   TempDir dir;
   std::unique_ptr<Store> store = *open_folder(dir.path() / "blobs", dir.path() / "tmp");
 };
@@ -27,7 +27,7 @@ TEST_CASE("a pack cut into pieces of any size gives the same blobs") {
   CAPTURE(seed);
   std::mt19937 random(seed);
   for (const size_t piece_max : {1ul, 7ul, 40ul, 41ul, 4096ul, 1'000'000ul}) {
-    Bench bench;
+    PackBench bench;
     PackReader reader(*bench.store);
     for (size_t at = 0; at < pack.size();) {
       const size_t piece = piece_max == 1 ? 1 : 1 + random() % piece_max;
@@ -45,7 +45,7 @@ TEST_CASE("a pack cut into pieces of any size gives the same blobs") {
 }
 
 TEST_CASE("a blob with wrong bytes is listed, and those around it are kept") {
-  Bench bench;
+  PackBench bench;
   PackReader reader(*bench.store);
   REQUIRE(reader.write(packed("one") + pack_head({sha256("two"), 3}) + "TWO" + packed("three")));
   const auto outcome = reader.finish();
@@ -58,7 +58,7 @@ TEST_CASE("a blob with wrong bytes is listed, and those around it are kept") {
 }
 
 TEST_CASE("a blob that is here already is skipped and counts as kept") {
-  Bench bench;
+  PackBench bench;
   REQUIRE(bench.store->put(sha256("one"), "one"));
   PackReader reader(*bench.store);
   REQUIRE(reader.write(packed("one") + packed("two")));
@@ -67,7 +67,7 @@ TEST_CASE("a blob that is here already is skipped and counts as kept") {
 
 TEST_CASE("a pack that stops inside a blob or a head is invalid") {
   for (const size_t cut : {1ul, 39ul, 41ul, 44ul}) {
-    Bench bench;
+    PackBench bench;
     PackReader reader(*bench.store);
     REQUIRE(reader.write(packed("hello").substr(0, cut)));
     CHECK(reader.finish().error().kind == ErrorKind::invalid);
@@ -75,13 +75,13 @@ TEST_CASE("a pack that stops inside a blob or a head is invalid") {
 }
 
 TEST_CASE("an empty pack is a pack") {
-  Bench bench;
+  PackBench bench;
   PackReader reader(*bench.store);
   CHECK(reader.finish()->kept == 0);
 }
 
 TEST_CASE("what is not a pack is refused at its first head, and stays refused") {
-  Bench bench;
+  PackBench bench;
   PackReader reader(*bench.store);
   CHECK(reader.write(std::string(100, '\xff')).error().kind == ErrorKind::invalid);
   CHECK(reader.write(packed("one")).error().kind == ErrorKind::invalid);
@@ -90,7 +90,7 @@ TEST_CASE("what is not a pack is refused at its first head, and stays refused") 
 }
 
 TEST_CASE("a reader dropped inside a blob leaves nothing") {
-  Bench bench;
+  PackBench bench;
   {
     PackReader reader(*bench.store);
     REQUIRE(reader.write(pack_head({sha256("x"), 5'000'000}) + std::string(1'000'000, 'x')));

@@ -21,9 +21,6 @@ Word take_apart(const std::string& word) {
   return {word.substr(0, equals), word.substr(equals + 1), true};
 }
 
-bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
-bool is_long(std::string_view word) { return word.starts_with("--"); }
-
 }  // namespace
 
 std::vector<std::string_view> Option::all_names() const {

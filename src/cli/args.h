@@ -77,6 +77,9 @@ struct Split {
 Split split_name(std::span<const Option> table, std::span<const std::string> words,
                  bool (*is_group)(std::string_view));
 
+inline bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
+inline bool is_long(std::string_view word) { return word.starts_with("--"); }
+
 // "K=V" pairs, the key not empty; `what` is the option, for the error.
 Result<std::map<std::string, std::string>> parse_pairs(std::span<const std::string> pairs,
                                                        std::string_view what);

@@ -15,7 +15,7 @@ struct Meaning {
 };
 
 // What stands for what in usages and in the tables of options.
-constexpr Meaning kWords[] = {
+constexpr Meaning kTermMeanings[] = {
     {"RUN", Source::runs},       {"RUN:PATH", Source::runs},
     {"FILE", Source::files},     {"SCRIPT", Source::files},
     {"DEST", Source::files},     {"DIR", Source::folders},
@@ -35,9 +35,6 @@ constexpr Meaning kOwners[] = {
     {"target", Source::computes},
     {"environment", Source::environments},
 };
-
-bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
-bool is_long(std::string_view word) { return word.starts_with("--"); }
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -304,7 +301,7 @@ class Walk {
   void want_thing(std::string_view word, std::string_view key) {
     if (word == "STATUS") return want_words(statuses());
     if (word == "RUN:PATH") result_.after = ":";
-    for (const auto& [known, source] : kWords) {
+    for (const auto& [known, source] : kTermMeanings) {
       if (word == known) return want(source);
     }
     if (word != "NAME" && word != "ID") return;

@@ -1,34 +1,29 @@
 #include "cli/compute_view.h"
 
 #include "base/text.h"
+#include "wire/json.h"
 
 namespace trainyard::cli {
 namespace {
 
-const Json& member(const Json& object, std::string_view key) {
-  static const Json kNull;
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return !object.is_object() || found == object.end() ? kNull : *found;
-}
-
 bool is_local(const Json& compute) { return cell_of(compute, "engine") == "local"; }
 
 Json or_null(const Json& compute, std::string_view key) {
-  const Json& value = member(compute, key);
+  const Json& value = wire::member(compute, key);
   return cell(value).empty() ? Json() : value;
 }
 
 // What only this machine has, since nobody set it.
 void add_machine(Json& json, const Json& compute, std::string_view memory_key) {
   if (!is_local(compute)) return;
-  json["cpus"] = member(compute, "cpus");
-  json[std::string(memory_key)] = member(compute, "memoryBytes");
-  json["gpus"] = member(compute, "gpus");
+  json["cpus"] = wire::member(compute, "cpus");
+  json[std::string(memory_key)] = wire::member(compute, "memoryBytes");
+  json["gpus"] = wire::member(compute, "gpus");
 }
 
 Json creation_of(const Json& compute) {
-  return {{"created_at", member(compute, "createdAt")},
-          {"created_by", member(compute, "createdBy")}};
+  return {{"created_at", wire::member(compute, "createdAt")},
+          {"created_by", wire::member(compute, "createdBy")}};
 }
 
 std::string nodes_of(const Json& compute) {
@@ -37,9 +32,9 @@ std::string nodes_of(const Json& compute) {
 
 // "2 of 4 wanted: 1 idle, 1 running, 2 starting"
 std::string up_of(const Json& compute) {
-  if (member(compute, "currentNodes").is_null()) return {};
+  if (wire::member(compute, "currentNodes").is_null()) return {};
   std::vector<std::string> parts;
-  for (const auto& [state, count] : member(compute, "nodeCounts").items()) {
+  for (const auto& [state, count] : wire::member(compute, "nodeCounts").items()) {
     if (count != 0) parts.push_back(cell(count) + " " + state);
   }
   return cell_of(compute, "currentNodes") + " of " + cell_of(compute, "targetNodes") +
@@ -52,7 +47,7 @@ std::string azure_state(const Json& node) {
   return state == "starting" ? "preparing" : state;
 }
 Json first_run(const Json& node) {
-  const Json& runs = member(node, "runs");
+  const Json& runs = wire::member(node, "runs");
   return runs.empty() ? Json() : runs.front();
 }
 
@@ -64,19 +59,19 @@ struct NodeCountKeys {
   std::string_view counts;
 };
 void add_node_counts(Json& json, const Json& compute, const NodeCountKeys& keys) {
-  if (member(compute, "currentNodes").is_null()) return;
-  json[std::string(keys.current)] = member(compute, "currentNodes");
-  json[std::string(keys.target)] = member(compute, "targetNodes");
+  if (wire::member(compute, "currentNodes").is_null()) return;
+  json[std::string(keys.current)] = wire::member(compute, "currentNodes");
+  json[std::string(keys.target)] = wire::member(compute, "targetNodes");
   json[std::string(keys.state)] =
       cell_of(compute, "allocationState") == "steady" ? "Steady" : "Resizing";
-  const Json& counts = member(compute, "nodeCounts");
-  json[std::string(keys.counts)] = {{"idleNodeCount", member(counts, "idle")},
-                                    {"runningNodeCount", member(counts, "running")},
-                                    {"preparingNodeCount", member(counts, "starting")},
-                                    {"unusableNodeCount", member(counts, "unusable")},
-                                    {"leavingNodeCount", member(counts, "leaving")},
-                                    {"offNodeCount", member(counts, "off")}};
-  if (const Json& trouble = member(compute, "trouble"); !trouble.is_null()) {
+  const Json& counts = wire::member(compute, "nodeCounts");
+  json[std::string(keys.counts)] = {{"idleNodeCount", wire::member(counts, "idle")},
+                                    {"runningNodeCount", wire::member(counts, "running")},
+                                    {"preparingNodeCount", wire::member(counts, "starting")},
+                                    {"unusableNodeCount", wire::member(counts, "unusable")},
+                                    {"leavingNodeCount", wire::member(counts, "leaving")},
+                                    {"offNodeCount", wire::member(counts, "off")}};
+  if (const Json& trouble = wire::member(compute, "trouble"); !trouble.is_null()) {
     json["trouble"] = trouble;
   }
 }
@@ -108,7 +103,7 @@ std::string lines_of(const Json& compute) {
   add("nodes", nodes_of(compute));
   add("up", up_of(compute));
   add("trouble", cell_of(compute, "trouble"));
-  if (const Json& idle = member(compute, "idleSeconds"); !idle.is_null()) {
+  if (const Json& idle = wire::member(compute, "idleSeconds"); !idle.is_null()) {
     add("idle", "down after " + cell(idle) + " s");
   }
   add("size", cell_of(compute, "vmSize"));
@@ -118,7 +113,7 @@ std::string lines_of(const Json& compute) {
   for (const std::string_view key : {"ssh", "partition", "account", "qos"}) {
     add(key, cell_of(compute, key));
   }
-  for (const Json& option : member(compute, "sbatch")) add("sbatch", cell(option));
+  for (const Json& option : wire::member(compute, "sbatch")) add("sbatch", cell(option));
   for (const std::string& line : split(cell_of(compute, "setup"), '\n')) add("setup", line);
   add("slurm.conf", cell_of(compute, "slurmConf"));
   add("node up", cell_of(compute, "nodeUp"));
@@ -132,22 +127,22 @@ std::string lines_of(const Json& compute) {
 
 Json compute_json(const Json& compute) {
   Json json = {
-      {"name", member(compute, "name")},
-      {"id", member(compute, "name")},
+      {"name", wire::member(compute, "name")},
+      {"id", wire::member(compute, "name")},
       {"type", is_local(compute) ? "local" : "amlcompute"},
       {"provisioning_state", "Succeeded"},
-      {"state", member(compute, "state")},
+      {"state", wire::member(compute, "state")},
       {"size", or_null(compute, "vmSize")},
-      {"min_instances", member(compute, "minNodes")},
-      {"max_instances", member(compute, "maxNodes")},
-      {"engine", member(compute, "engine")},
-      {"queued", member(compute, "queued")},
-      {"live", member(compute, "live")},
+      {"min_instances", wire::member(compute, "minNodes")},
+      {"max_instances", wire::member(compute, "maxNodes")},
+      {"engine", wire::member(compute, "engine")},
+      {"queued", wire::member(compute, "queued")},
+      {"live", wire::member(compute, "live")},
   };
   add_machine(json, compute, "memory_bytes");
   if (is_local(compute)) return json;
   json["tier"] = cell_of(compute, "vmPriority") == "dedicated" ? "dedicated" : "low_priority";
-  json["idle_time_before_scale_down"] = member(compute, "idleSeconds");
+  json["idle_time_before_scale_down"] = wire::member(compute, "idleSeconds");
   for (const auto& [key, from] : {std::pair{"ssh", "ssh"},
                                   {"partition", "partition"},
                                   {"account", "account"},
@@ -165,7 +160,7 @@ Json compute_json(const Json& compute) {
                    .state = "allocation_state",
                    .counts = "node_state_counts"});
   json["creation_context"] = creation_of(compute);
-  json["workspace_name"] = member(compute, "workspace");
+  json["workspace_name"] = wire::member(compute, "workspace");
   return json;
 }
 
@@ -176,13 +171,13 @@ Json computetarget_json(const Json& compute) {
     inner["vmSize"] = or_null(compute, "vmSize");
     inner["vmPriority"] = dedicated ? "Dedicated" : "LowPriority";
   }
-  inner["scaleSettings"] = {{"minNodeCount", member(compute, "minNodes")},
-                            {"maxNodeCount", member(compute, "maxNodes")}};
-  if (const Json& idle = member(compute, "idleSeconds"); !idle.is_null()) {
+  inner["scaleSettings"] = {{"minNodeCount", wire::member(compute, "minNodes")},
+                            {"maxNodeCount", wire::member(compute, "maxNodes")}};
+  if (const Json& idle = wire::member(compute, "idleSeconds"); !idle.is_null()) {
     inner["scaleSettings"]["nodeIdleTimeBeforeScaleDown"] = "PT" + cell(idle) + "S";
   }
   for (const std::string_view key : {"engine", "state", "queued", "live"}) {
-    inner[std::string(key)] = member(compute, key);
+    inner[std::string(key)] = wire::member(compute, key);
   }
   add_machine(inner, compute, "memoryBytes");
   if (!is_local(compute)) {
@@ -196,29 +191,29 @@ Json computetarget_json(const Json& compute) {
                    .target = "targetNodeCount",
                    .state = "allocationState",
                    .counts = "nodeStateCounts"});
-  return {{"name", member(compute, "name")},
-          {"id", member(compute, "name")},
+  return {{"name", wire::member(compute, "name")},
+          {"id", wire::member(compute, "name")},
           {"provisioningState", "Succeeded"},
           {"properties",
            {{"computeType", is_local(compute) ? "Local" : "AmlCompute"},
             {"provisioningState", "Succeeded"},
-            {"createdOn", member(compute, "createdAt")},
+            {"createdOn", wire::member(compute, "createdAt")},
             {"properties", std::move(inner)}}}};
 }
 
 Json compute_node_json(const Json& node) {
   Json json = node;
-  json["node_id"] = member(node, "name");
+  json["node_id"] = wire::member(node, "name");
   json["node_state"] = azure_state(node);
   json["run_id"] = first_run(node);
-  json["memory_bytes"] = member(node, "memoryBytes");
+  json["memory_bytes"] = wire::member(node, "memoryBytes");
   json.erase("memoryBytes");
   return json;
 }
 
 Json computetarget_node_json(const Json& node) {
   Json json = node;
-  json["nodeId"] = member(node, "name");
+  json["nodeId"] = wire::member(node, "name");
   json["nodeState"] = azure_state(node);
   json["runId"] = first_run(node);
   return json;
@@ -236,8 +231,8 @@ View node_view(Json nodes) {
             Table table{{"NAME", "STATE", "RUNS", "CPUS", "MEMORY", "GPUS", "REASON"}, {}};
             for (const Json& node : nodes) {
               std::vector<std::string> runs;
-              for (const Json& run : member(node, "runs")) runs.push_back(cell(run));
-              const auto memory = member(node, "memoryBytes").get<uint64_t>();
+              for (const Json& run : wire::member(node, "runs")) runs.push_back(cell(run));
+              const auto memory = wire::member(node, "memoryBytes").get<uint64_t>();
               table.rows.push_back({cell_of(node, "name"), cell_of(node, "state"), join(runs, " "),
                                     cell_of(node, "cpus"), memory == 0 ? "" : format_size(memory),
                                     cell_of(node, "gpus"), cell_of(node, "reason")});

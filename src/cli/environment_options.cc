@@ -5,11 +5,12 @@
 
 #include "base/text.h"
 #include "container/arguments.h"
+#include "container/image_digest.h"
 
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kEnvironmentRows[] = {
     {"--environment", Takes::value, "NAME[:V]",
      "A registered or curated environment; else what the machine has."},
     {"--requirements", Takes::value, "FILE", "Packages to install, as pip reads them."},
@@ -38,9 +39,18 @@ std::string secret_name(const ImageRegistry& registry) {
   return name.substr(0, 255);
 }
 
+// From where we are: who reads it is elsewhere.
+std::string with_absolute_path(const std::string& image) {
+  const container::ImageSource source = container::image_source(image);
+  if (source.form == container::ImageSource::Form::named || source.path.is_absolute()) return image;
+  const fs::path whole = fs::absolute(source.path).lexically_normal();
+  return image.substr(0, image.find(':') + 1) + whole.string() +
+         (source.tag.empty() ? "" : ":" + source.tag);
+}
+
 }  // namespace
 
-constinit const std::span<const Option> kEnvironmentOptions = kOptions;
+constinit const std::span<const Option> kEnvironmentOptions = kEnvironmentRows;
 
 Status apply_environment_options(const Context& context, dialects::EnvironmentDraft& draft) {
   const Args& args = context.args();
@@ -93,18 +103,8 @@ Status apply_environment_options(const Context& context, dialects::EnvironmentDr
 Status settle_environment(Context& context, std::string_view workspace,
                           dialects::EnvironmentDraft& draft) {
   Environment& environment = draft.environment;
-  std::vector<std::string> words;
-  for (const std::string& argument : environment.arguments) {
-    const bool several = argument.starts_with('-') && argument.find(' ') != std::string::npos;
-    if (!several) {
-      words.push_back(argument);
-      continue;
-    }
-    TRY_SET(const std::vector<std::string> parts, container::split_words(argument));
-    words.insert(words.end(), parts.begin(), parts.end());
-  }
-  if (!words.empty()) TRY(container::parse_arguments(words));
-  environment.arguments = std::move(words);
+  environment.recipe.image = with_absolute_path(environment.recipe.image);
+  TRY_SET(environment.arguments, container::argument_words(environment.arguments));
   if (draft.password.empty()) return {};
   environment.registry.secret = secret_name(environment.registry);
   TRY_SET(client::Api * api, context.api());

@@ -12,7 +12,7 @@ namespace {
 constexpr int kWaitRunning_s = 20;
 constexpr int kWaitQueued_s = 1;  // Its reason changes without the run's version: look again.
 constexpr seconds kLostMax{120};  // A server that is not back by then is an error.
-constexpr milliseconds kBetweenTries{200};
+constexpr milliseconds kBetweenLooks{200};
 
 bool has_not_begun(std::string_view status) {
   return status == "NotStarted" || status == "Queued" || status == "Provisioning" ||
@@ -28,7 +28,7 @@ Status find_again(Context& context, const Error& why, const GivenUp& given_up) {
   context.say("the server does not answer (" + why.message + "); looking for it again");
   const SteadyTime until = context.clock().steady() + kLostMax;
   for (;;) {
-    context.clock().sleep_until(context.clock().steady() + kBetweenTries, {});
+    context.clock().sleep_until(context.clock().steady() + kBetweenLooks, {});
     if (given_up()) return {};
     const auto api = context.reconnect();
     if (api) return {};

@@ -1,18 +1,13 @@
 #include "cli/job_view.h"
 
 #include "cli/run_view.h"
+#include "wire/json.h"
 
 namespace trainyard::cli {
 namespace {
 
-const Json& member(const Json& object, std::string_view key) {
-  static const Json kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
 Json object_of(const Json& run, std::string_view key) {
-  const Json& found = member(run, key);
+  const Json& found = wire::member(run, key);
   return found.is_object() ? found : Json::object();
 }
 
@@ -28,7 +23,7 @@ std::string quoted(const std::string& word) {
 
 // A job's command is one text for a shell; other runs' words are put so that it is.
 std::string command_text(const Json& run) {
-  const Json& words = member(run, "command");
+  const Json& words = wire::member(run, "command");
   if (!words.is_array() || words.empty()) return {};
   if (cell_of(run, "commandForm") == "shell") return cell(words.front());
   std::string text;
@@ -47,9 +42,9 @@ Json outputs_of(const Json& run) {
 }
 
 Json resources_of(const Json& run) {
-  return {{"instance_count", member(run, "nodeCount")},
-          {"cpus", member(run, "cpus")},
-          {"gpus", member(run, "gpus")}};
+  return {{"instance_count", wire::member(run, "nodeCount")},
+          {"cpus", wire::member(run, "cpus")},
+          {"gpus", wire::member(run, "gpus")}};
 }
 
 Json distribution_of(const Json& run) {
@@ -77,7 +72,7 @@ std::string details(const Json& job, WallTime now) {
   const auto add = [&](std::string_view name, const std::string& value) {
     if (!value.empty()) table.rows.push_back({std::string(name), value});
   };
-  const Json& created = member(member(job, "creation_context"), "created_at");
+  const Json& created = wire::member(wire::member(job, "creation_context"), "created_at");
   add("job", cell_of(job, "name"));
   if (cell_of(job, "display_name") != cell_of(job, "name"))
     add("name", cell_of(job, "display_name"));
@@ -89,20 +84,20 @@ std::string details(const Json& job, WallTime now) {
   add("command", cell_of(job, "command"));
   add("experiment", cell_of(job, "experiment_name"));
   add("compute", cell_of(job, "compute"));
-  for (const auto& [name, value] : member(job, "inputs").items())
+  for (const auto& [name, value] : wire::member(job, "inputs").items())
     add("input", name + "=" + cell(value));
-  for (const auto& [name, value] : member(job, "tags").items())
+  for (const auto& [name, value] : wire::member(job, "tags").items())
     add("tag", name + "=" + cell(value));
   add("created", cell(created) + " (" + ago(created, now) + ")");
   add("started", cell_of(job, "start_time"));
   add("ended", cell_of(job, "end_time"));
-  add("studio", cell_of(member(member(job, "services"), "Studio"), "endpoint"));
+  add("studio", cell_of(wire::member(wire::member(job, "services"), "Studio"), "endpoint"));
   return render_table(table, {});
 }
 
 // As a job file names it: azureml:NAME:VERSION; what has no name is shown as it is.
 Json environment_of(const Json& run) {
-  const Json environment = member(run, "environment");
+  const Json environment = wire::member(run, "environment");
   const std::string name = environment.is_object() ? cell_of(environment, "name") : "";
   if (name.empty()) return environment;
   const std::string version = cell_of(environment, "version");
@@ -116,17 +111,17 @@ Json job_json(const Json& run) {
   return {
       {"name", id},
       {"id", id},
-      {"display_name", member(run, "name")},
-      {"experiment_name", member(run, "experiment")},
-      {"description", member(run, "description")},
+      {"display_name", wire::member(run, "name")},
+      {"experiment_name", wire::member(run, "experiment")},
+      {"description", wire::member(run, "description")},
       {"type", "command"},
-      {"status", member(run, "status")},
-      {"reason", member(run, "reason")},
-      {"error", member(run, "error")},
-      {"exit_code", member(run, "exitCode")},
+      {"status", wire::member(run, "status")},
+      {"reason", wire::member(run, "reason")},
+      {"error", wire::member(run, "error")},
+      {"exit_code", wire::member(run, "exitCode")},
       {"command", command_text(run)},
-      {"code", member(run, "snapshotId")},
-      {"compute", member(run, "target")},
+      {"code", wire::member(run, "snapshotId")},
+      {"compute", wire::member(run, "target")},
       {"environment", environment_of(run)},
       {"environment_variables", object_of(run, "environmentVariables")},
       {"inputs", object_of(run, "parameters")},
@@ -138,16 +133,17 @@ Json job_json(const Json& run) {
       {"tags", object_of(run, "tags")},
       {"properties", object_of(run, "properties")},
       {"metrics", object_of(run, "metrics")},
-      {"parent_job_name", member(run, "parentId")},
-      {"archived", member(run, "archived")},
-      {"workspace_name", member(run, "workspace")},
+      {"parent_job_name", wire::member(run, "parentId")},
+      {"archived", wire::member(run, "archived")},
+      {"workspace_name", wire::member(run, "workspace")},
       {"creation_context",
-       {{"created_at", member(run, "createdAt")},
-        {"created_by", member(run, "user")},
+       {{"created_at", wire::member(run, "createdAt")},
+        {"created_by", wire::member(run, "user")},
         {"created_by_type", "User"}}},
-      {"start_time", member(run, "startedAt")},
-      {"end_time", member(run, "endedAt")},
-      {"services", {{"Studio", {{"endpoint", member(run, "studioUrl")}, {"type", "Studio"}}}}},
+      {"start_time", wire::member(run, "startedAt")},
+      {"end_time", wire::member(run, "endedAt")},
+      {"services",
+       {{"Studio", {{"endpoint", wire::member(run, "studioUrl")}, {"type", "Studio"}}}}},
   };
 }
 
@@ -156,7 +152,7 @@ std::vector<std::string> job_header() {
 }
 
 std::vector<std::string> job_raw_row(const Json& job) {
-  const Json& made = member(job, "creation_context");
+  const Json& made = wire::member(job, "creation_context");
   return {cell_of(job, "name"),       cell_of(job, "display_name"), cell_of(job, "experiment_name"),
           cell_of(job, "status"),     cell_of(job, "compute"),      cell_of(made, "created_at"),
           cell_of(made, "created_by")};
@@ -164,7 +160,7 @@ std::vector<std::string> job_raw_row(const Json& job) {
 
 std::vector<std::string> job_row(const Json& job, WallTime now) {
   std::vector<std::string> row = job_raw_row(job);
-  row[5] = ago(member(member(job, "creation_context"), "created_at"), now);
+  row[5] = ago(wire::member(wire::member(job, "creation_context"), "created_at"), now);
   return row;
 }
 

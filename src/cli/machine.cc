@@ -20,8 +20,8 @@ extern char** environ;
 namespace trainyard::cli {
 namespace {
 
-constexpr seconds kStartMax{20};
-constexpr seconds kStopMax{20};
+constexpr seconds kMachineStartMax{20};
+constexpr seconds kMachineStopMax{20};
 constexpr seconds kIdle{600};  // A person's own daemon ends after so long without work.
 constexpr std::string_view kAttemptPrefix = "tya_";
 
@@ -48,7 +48,7 @@ Result<Pipe> make_pipe() {
 }
 
 Status wait_ready(const agent::Place& place, int fd, Clock& clock) {
-  const SteadyTime until = clock.steady() + kStartMax;
+  const SteadyTime until = clock.steady() + kMachineStartMax;
   std::string text;
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(until - clock.steady());
@@ -137,7 +137,7 @@ Status stop_daemon(const agent::Place& place, Clock& clock) {
   const Result<Fd> process = open_pidfd(pid);
   if (!process) return {};
   ::kill(pid, SIGTERM);
-  const SteadyTime until = clock.steady() + kStopMax;
+  const SteadyTime until = clock.steady() + kMachineStopMax;
   while (clock.steady() < until) {
     pollfd ended{process->get(), POLLIN, 0};
     if (::poll(&ended, 1, 1000) > 0) return {};

@@ -54,8 +54,8 @@ void put_json(const Json& value, size_t depth, std::string& out) {
 // A plain YAML word is safe when no reader takes it for a number, a date, a boolean or syntax: only
 // words of letters that are no keyword are, and paths.
 bool is_plain(std::string_view text) {
-  static constexpr std::string_view kWords[] = {"true", "false", "yes", "no",  "on",  "off",
-                                                "null", "y",     "n",   "nan", "inf", "infinity"};
+  static constexpr std::string_view kYamlWords[] = {
+      "true", "false", "yes", "no", "on", "off", "null", "y", "n", "nan", "inf", "infinity"};
   if (text.empty() || text.back() == ' ') return false;
   const auto letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
   if (!letter(text.front()) && text.front() != '/' && text.front() != '_') return false;
@@ -63,9 +63,8 @@ bool is_plain(std::string_view text) {
     return letter(c) || (c >= '0' && c <= '9') || std::string_view("_-./ ").find(c) != text.npos;
   };
   if (!std::all_of(text.begin(), text.end(), safe)) return false;
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return std::find(std::begin(kWords), std::end(kWords), lower) == std::end(kWords);
+  return std::find(std::begin(kYamlWords), std::end(kYamlWords), lower(text)) ==
+         std::end(kYamlWords);
 }
 
 std::string yaml_scalar(const Json& value) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "wire/json.h"
 
 namespace trainyard::cli {
 namespace {
@@ -60,16 +61,10 @@ std::string words(const Json& list) {
   return join(all, ", ");
 }
 
-const Json& member(const Json& object, std::string_view key) {
-  static const Json kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
 // "loss 0.094, acc 0.91": the first few numbers a script told; what we measure ourselves apart.
 std::string latest_metrics(const Json& run, size_t count_max) {
   std::vector<std::string> shown;
-  const Json& metrics = member(run, "metrics");
+  const Json& metrics = wire::member(run, "metrics");
   if (!metrics.is_object()) return {};
   for (const auto& [name, value] : metrics.items()) {
     if (!value.is_number() || name.starts_with("system/")) continue;
@@ -93,10 +88,11 @@ std::string about(const Json& run, WallTime now) {
   add("status", cell_of(run, "status") + (exit.empty() ? "" : ", exit " + exit));
   add("reason", cell_of(run, "reason"));
   if (cell_of(run, "error") != cell_of(run, "reason")) add("error", cell_of(run, "error"));
-  for (const Json& warning : member(run, "warnings")) {
+  for (const Json& warning : wire::member(run, "warnings")) {
     if (warning.is_string()) add("warning", warning.get<std::string>());
   }
-  add("command", command_line(member(run, "command")));
+  add("preparation", cell_of(run, "preparation"));
+  add("command", command_line(wire::member(run, "command")));
   add("experiment", cell_of(run, "experiment"));
   add("workspace", cell_of(run, "workspace"));
   add("target", cell_of(run, "target"));
@@ -110,13 +106,13 @@ std::string about(const Json& run, WallTime now) {
   if (run.value("maxRetries", 0) > 0) {
     add("retries", cell_of(run, "retries") + " of " + cell_of(run, "maxRetries"));
   }
-  add("secrets", words(member(run, "secrets")));
+  add("secrets", words(wire::member(run, "secrets")));
   add("parent", cell_of(run, "parentId"));
   add("description", cell_of(run, "description"));
-  add("tags", pairs(member(run, "tags")));
-  add("properties", pairs(member(run, "properties")));
-  add("parameters", pairs(member(run, "parameters")));
-  add("created", cell_of(run, "createdAt") + " (" + ago(member(run, "createdAt"), now) + ")");
+  add("tags", pairs(wire::member(run, "tags")));
+  add("properties", pairs(wire::member(run, "properties")));
+  add("parameters", pairs(wire::member(run, "parameters")));
+  add("created", cell_of(run, "createdAt") + " (" + ago(wire::member(run, "createdAt"), now) + ")");
   add("started", cell_of(run, "startedAt"));
   add("ended", cell_of(run, "endedAt"));
   add("time", time_taken(run, now));
@@ -125,7 +121,7 @@ std::string about(const Json& run, WallTime now) {
 }
 
 std::string metrics(const Json& run) {
-  const Json& all = member(run, "metrics");
+  const Json& all = wire::member(run, "metrics");
   if (!all.is_object() || all.empty()) return {};
   Table table{{"METRIC", "LATEST"}, {}};
   for (const auto& [name, value] : all.items()) {
@@ -136,7 +132,7 @@ std::string metrics(const Json& run) {
 }
 
 std::string attempts(const Json& run, WallTime now) {
-  const Json& list = member(run, "attempts");
+  const Json& list = wire::member(run, "attempts");
   if (!list.is_array() || list.empty()) return {};
   Table table{{"ATTEMPT", "NODE", "STATUS", "TIME", "CPU", "MEMORY PEAK", "WHY"}, {}};
   for (const Json& attempt : list) {
@@ -151,7 +147,7 @@ std::string attempts(const Json& run, WallTime now) {
 }
 
 std::string phases(const Json& run) {
-  const Json& list = member(run, "timeline");
+  const Json& list = wire::member(run, "timeline");
   if (!list.is_array() || list.empty()) return {};
   Table table{{"PHASE", "ATTEMPT", "TIME", "WHAT"}, {}};
   for (const Json& phase : list) {
@@ -164,8 +160,8 @@ std::string phases(const Json& run) {
 }
 
 std::string code(const Json& run, bool all_files) {
-  const Json& snapshot = member(run, "snapshot");
-  const Json& files = snapshot.is_object() ? member(snapshot, "files") : snapshot;
+  const Json& snapshot = wire::member(run, "snapshot");
+  const Json& files = snapshot.is_object() ? wire::member(snapshot, "files") : snapshot;
   if (!files.is_array()) return {};
   const auto bytes = static_cast<uint64_t>(run.value("snapshotBytes", int64_t{0}));
   std::string text =
@@ -196,7 +192,7 @@ std::vector<std::string> run_row(const Json& run, WallTime now) {
           cell_of(run, "experiment"),
           cell_of(run, "status"),
           cell_of(run, "target"),
-          ago(member(run, "startedAt"), now),
+          ago(wire::member(run, "startedAt"), now),
           time_taken(run, now),
           cell_of(run, "user"),
           latest_metrics(run, 3)};

@@ -8,7 +8,7 @@ namespace {
 
 using wire::Json;
 
-constexpr milliseconds kTimeout{30'000};  // Without progress.
+constexpr milliseconds kMachineTimeout{30'000};  // Without progress.
 
 std::string machines_url(std::string_view rest = {}) {
   return std::string(wire::kApi).append("/machines").append(rest);
@@ -52,7 +52,7 @@ Result<std::optional<MachineOrders>> MachineApi::poll(std::string_view key,
 Result<Json> MachineApi::call(http::Method method, std::string target, const Json& body,
                               seconds wait) {
   http::ClientRequest request{
-      .method = method, .target = std::move(target), .timeout = kTimeout + wait};
+      .method = method, .target = std::move(target), .timeout = kMachineTimeout + wait};
   if (!body.is_null()) {
     request.headers["content-type"] = "application/json";
     request.body = wire::dump(body);

@@ -33,11 +33,11 @@ void add(Words& words, std::initializer_list<std::string> more) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
-struct KnownLimit {
+struct BubblewrapLimit {
   std::string_view name;
   int resource;
 };
-constexpr KnownLimit kLimits[] = {
+constexpr BubblewrapLimit kBubblewrapLimits[] = {
     {"as", RLIMIT_AS},           {"core", RLIMIT_CORE},     {"cpu", RLIMIT_CPU},
     {"data", RLIMIT_DATA},       {"fsize", RLIMIT_FSIZE},   {"locks", RLIMIT_LOCKS},
     {"memlock", RLIMIT_MEMLOCK}, {"nice", RLIMIT_NICE},     {"msgqueue", RLIMIT_MSGQUEUE},
@@ -94,6 +94,13 @@ Result<Carried> Planner::run() {
   carried_.bwrap = submitter_.bwrap;
   carried_.root = plan_.root;
   carried_.layer = file_.string() + ".layer";
+  // By their names: who comes later knows no more of one that was kept.
+  const auto kept_layer = [&](const std::string& name) {
+    return file_.parent_path() / ("container-" + name + ".layer");
+  };
+  carried_.kept = plan_.kept;
+  if (plan_.kept) carried_.layer = kept_layer(plan_.name);
+  if (!plan_.upon.empty()) carried_.below = kept_layer(plan_.upon);
   carried_.note = plan_.note;
   add_variables();
   TRY(add_machine());
@@ -236,9 +243,10 @@ Status Planner::add_capabilities() {
 
 Status Planner::add_limits() {
   for (const Arguments::Limit& limit : arguments_.limits) {
-    const auto* known = std::find_if(std::begin(kLimits), std::end(kLimits),
-                                     [&](const KnownLimit& it) { return it.name == limit.name; });
-    if (known == std::end(kLimits)) return needs_engine("--ulimit " + limit.name);
+    const auto* known =
+        std::find_if(std::begin(kBubblewrapLimits), std::end(kBubblewrapLimits),
+                     [&](const BubblewrapLimit& it) { return it.name == limit.name; });
+    if (known == std::end(kBubblewrapLimits)) return needs_engine("--ulimit " + limit.name);
     const auto value = [](int64_t given) {
       return given < 0 ? RLIM_INFINITY : static_cast<rlim_t>(given);
     };

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "container/engine_api.h"
+#include "container/root_tar.h"
 
 // What EngineApi does with images.
 namespace trainyard::container {
@@ -13,7 +14,7 @@ namespace {
 constexpr seconds kSilenceMax{3600};   // A step of a build may say nothing for long.
 constexpr size_t kLineMax = 16 << 20;  // Of what an engine says.
 
-http::ClientRequest request(http::Method method, std::string target) {
+http::ClientRequest image_request(http::Method method, std::string target) {
   http::ClientRequest made;
   made.method = method;
   made.target = std::move(target);
@@ -134,7 +135,8 @@ ImageConfig config_of(const wire::Json& image) {
 
 Result<EngineApi::Image> EngineApi::image(std::string_view name) {
   TRY_SET(const http::Response answer,
-          ask(request(http::Method::get, "/images/" + in_path(name) + "/json"), "find the image"));
+          ask(image_request(http::Method::get, "/images/" + in_path(name) + "/json"),
+              "find the image"));
   TRY_SET(const wire::Json json, wire::parse(answer.body));
   Image image;
   TRY_SET(image.id, wire::string_member(json, "Id"));
@@ -187,9 +189,9 @@ Status EngineApi::follow(http::ClientRequest request, std::string_view doing, co
 Status EngineApi::pull(const std::string& name, const Credentials& credentials,
                        const Watch& watch) {
   const auto [image, tag] = split_name(name);
-  auto asked =
-      request(http::Method::post, fmt::format("/images/create?fromImage={}&tag={}",
-                                              http::encode_url(image), http::encode_url(tag)));
+  auto asked = image_request(
+      http::Method::post, fmt::format("/images/create?fromImage={}&tag={}", http::encode_url(image),
+                                      http::encode_url(tag)));
   if (!credentials.username.empty()) {
     asked.headers["x-registry-auth"] = base64url(wire::dump(credentials_json(credentials)));
   }
@@ -198,7 +200,7 @@ Status EngineApi::pull(const std::string& name, const Credentials& credentials,
 
 Result<std::string> EngineApi::load(const fs::path& file, const Watch& watch) {
   TRY_SET(const Fd fd, open_file(file, O_RDONLY));
-  auto asked = request(http::Method::post, "/images/load?quiet=1");
+  auto asked = image_request(http::Method::post, "/images/load?quiet=1");
   TRY(send_file(asked, fd, file));
   std::string loaded;
   const auto look = [&](const wire::Json& json) {
@@ -216,11 +218,29 @@ Result<std::string> EngineApi::load(const fs::path& file, const Watch& watch) {
 
 Result<std::string> EngineApi::import(const fs::path& file, const std::string& tag) {
   TRY_SET(const Fd fd, open_file(file, O_RDONLY));
+  http::ClientRequest body;
+  TRY(send_file(body, fd, file));
+  return import_tar(std::move(body), file, tag);
+}
+
+Result<std::string> EngineApi::import_root(const fs::path& root, const std::string& tag) {
+  TRY_SET(RootTar tar, RootTar::open(root));
+  http::ClientRequest body;
+  body.source_size = tar.size();
+  body.headers["content-type"] = "application/x-tar";
+  body.source = [&tar](char* buffer, size_t size) { return tar.read(buffer, size); };
+  return import_tar(std::move(body), root, tag);
+}
+
+Result<std::string> EngineApi::import_tar(http::ClientRequest body, const std::string& from,
+                                          const std::string& tag) {
   const auto [name, version] = split_name(tag);
-  auto asked =
-      request(http::Method::post, fmt::format("/images/create?fromSrc=-&repo={}&tag={}",
-                                              http::encode_url(name), http::encode_url(version)));
-  TRY(send_file(asked, fd, file));
+  auto asked = image_request(http::Method::post,
+                             fmt::format("/images/create?fromSrc=-&repo={}&tag={}",
+                                         http::encode_url(name), http::encode_url(version)));
+  asked.headers = std::move(body.headers);
+  asked.source = std::move(body.source);
+  asked.source_size = body.source_size;
   // docker says "sha256:…", podman the digits alone; and each has its own idea of a name's
   // beginning.
   std::string id;
@@ -229,14 +249,14 @@ Result<std::string> EngineApi::import(const fs::path& file, const std::string& t
     if (Digest::from_hex(text)) text = "sha256:" + text;
     if (text.starts_with("sha256:")) id = text;
   };
-  TRY(follow(std::move(asked), "import " + file.string(), {}, look));
+  TRY(follow(std::move(asked), "import " + from, {}, look));
   if (id.empty()) return fail(ErrorKind::unavailable, "the engine does not say what it imported");
   return id;
 }
 
 Status EngineApi::save(const std::string& name,
                        const std::function<Status(std::string_view)>& sink) {
-  auto asked = request(http::Method::get, "/images/" + in_path(name) + "/get");
+  auto asked = image_request(http::Method::get, "/images/" + in_path(name) + "/get");
   asked.sink = sink;
   TRY(ask(std::move(asked), "save the image " + name));
   return {};
@@ -244,26 +264,57 @@ Status EngineApi::save(const std::string& name,
 
 Status EngineApi::tag(const std::string& id, const std::string& name) {
   const auto [image, version] = split_name(name);
-  TRY(ask(
-      request(http::Method::post, fmt::format("/images/{}/tag?repo={}&tag={}", in_path(id),
-                                              http::encode_url(image), http::encode_url(version))),
-      "name the image"));
+  TRY(ask(image_request(http::Method::post,
+                        fmt::format("/images/{}/tag?repo={}&tag={}", in_path(id),
+                                    http::encode_url(image), http::encode_url(version))),
+          "name the image"));
   return {};
 }
 
 Status EngineApi::remove_image(const std::string& name) {
-  const auto done = ask(request(http::Method::del, "/images/" + in_path(name)), "remove the image");
+  const auto done =
+      ask(image_request(http::Method::del, "/images/" + in_path(name)), "remove the image");
   if (!done && done.error().kind != ErrorKind::not_found) return std::unexpected(done.error());
+  return {};
+}
+
+Result<std::vector<std::string>> EngineApi::images_with(const std::string& label) {
+  const wire::Json filters{{"label", wire::Json::array({label})}};
+  TRY_SET(const http::Response answer,
+          ask(image_request(http::Method::get,
+                            "/images/json?filters=" + http::encode_url(wire::dump(filters))),
+              "list images"));
+  TRY_SET(const wire::Json json, wire::parse(answer.body));
+  std::vector<std::string> ids;
+  for (const wire::Json& one : json) {
+    TRY_SET(std::string id, wire::string_member(one, "Id"));
+    ids.push_back(std::move(id));
+  }
+  return ids;
+}
+
+Status EngineApi::commit(const std::string& container, const std::string& name,
+                         const std::vector<std::string>& emptied) {
+  const auto [image, version] = split_name(name);
+  std::string target = fmt::format("/commit?container={}&repo={}&tag={}", container,
+                                   http::encode_url(image), http::encode_url(version));
+  for (const std::string& variable : emptied) {
+    target += "&changes=" + http::encode_url("ENV " + variable + "=");
+  }
+  auto asked = image_request(http::Method::post, std::move(target));
+  asked.headers["content-type"] = "application/json";
+  asked.body = "{}";
+  TRY(ask(std::move(asked), "keep what the container changed"));
   return {};
 }
 
 Result<std::string> EngineApi::build(const Build& build, const Watch& watch) {
   TRY_SET(const Fd fd, open_file(build.context, O_RDONLY));
-  auto asked =
-      request(http::Method::post,
-              fmt::format("/build?t={}&dockerfile={}&buildargs={}&networkmode=host&rm=1&forcerm=1",
-                          http::encode_url(build.tag), http::encode_url(build.dockerfile),
-                          http::encode_url(wire::dump(wire::Json(build.arguments)))));
+  auto asked = image_request(
+      http::Method::post,
+      fmt::format("/build?t={}&dockerfile={}&buildargs={}&networkmode=host&rm=1&forcerm=1",
+                  http::encode_url(build.tag), http::encode_url(build.dockerfile),
+                  http::encode_url(wire::dump(wire::Json(build.arguments)))));
   TRY(send_file(asked, fd, build.context));
   if (!build.credentials.username.empty()) {
     const wire::Json all{{build.credentials.server, credentials_json(build.credentials)}};

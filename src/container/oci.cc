@@ -33,25 +33,9 @@ Result<Json> parse_file(const fs::path& file) {
   return json;
 }
 
-const Json& member(const Json& json, const char* key) {
-  static const Json none;
-  return json.is_object() && json.contains(key) ? json.at(key) : none;
-}
-
 std::string text_of(const Json& json, const char* key) {
-  const Json& value = member(json, key);
+  const Json& value = wire::member(json, key);
   return value.is_string() ? value.get<std::string>() : std::string();
-}
-
-Result<Digest> hash_file(const fs::path& file) {
-  TRY_SET(const Fd fd, open_file(file, O_RDONLY));
-  Hasher hasher;
-  for (uint64_t at = 0;;) {
-    TRY_SET(const std::string piece, read_at(fd.get(), at, kPiece, file.string()));
-    if (piece.empty()) return hasher.finish();
-    hasher.add(piece);
-    at += piece.size();
-  }
 }
 
 // The file of a digest, and that it is what it says.
@@ -78,11 +62,11 @@ Result<std::string> choose(const Json& index, std::string_view tag) {
   std::vector<std::string> names;
   std::optional<std::string> chosen;
   bool other_machine = false;
-  for (const Json& manifest : member(index, "manifests")) {
-    const std::string name = text_of(member(manifest, "annotations"), kRefName);
+  for (const Json& manifest : wire::member(index, "manifests")) {
+    const std::string name = text_of(wire::member(manifest, "annotations"), kRefName);
     names.push_back(name);
     if (!tag.empty() && name != tag) continue;
-    if (!is_ours(member(manifest, "platform"))) {
+    if (!is_ours(wire::member(manifest, "platform"))) {
       other_machine = true;
       continue;
     }
@@ -105,7 +89,7 @@ Result<std::string> choose(const Json& index, std::string_view tag) {
 
 std::vector<std::string> texts_of(const Json& json, const char* key) {
   std::vector<std::string> texts;
-  for (const Json& each : member(json, key)) {
+  for (const Json& each : wire::member(json, key)) {
     if (each.is_string()) texts.push_back(each.get<std::string>());
   }
   return texts;
@@ -113,9 +97,25 @@ std::vector<std::string> texts_of(const Json& json, const char* key) {
 
 }  // namespace
 
+Result<Digest> hash_file(const fs::path& file) {
+  TRY_SET(const Fd fd, open_file(file, O_RDONLY));
+  Hasher hasher;
+  for (uint64_t at = 0;;) {
+    TRY_SET(const std::string piece, read_at(fd.get(), at, kPiece, file.string()));
+    if (piece.empty()) return hasher.finish();
+    hasher.add(piece);
+    at += piece.size();
+  }
+}
+
+Result<std::string> manifest_digest(std::string_view index, std::string_view tag) {
+  TRY_SET(const Json json, wire::parse(index));
+  return choose(json, tag);
+}
+
 Result<ImageConfig> parse_image_config(std::string_view text) {
   TRY_SET(const Json json, wire::parse(text));
-  const Json& config = member(json, "config");
+  const Json& config = wire::member(json, "config");
   return ImageConfig{.entrypoint = texts_of(config, "Entrypoint"),
                      .command = texts_of(config, "Cmd"),
                      .variables = texts_of(config, "Env"),
@@ -125,17 +125,18 @@ Result<ImageConfig> parse_image_config(std::string_view text) {
 
 Result<ImageFiles> read_oci_layout(const fs::path& folder, std::string_view tag) {
   TRY_SET(Json manifest, parse_file(folder / "index.json"));
-  for (int depth = 0; member(manifest, "manifests").is_array(); ++depth) {
+  for (int depth = 0; wire::member(manifest, "manifests").is_array(); ++depth) {
     if (depth == kIndexDepthMax) return fail(ErrorKind::invalid, "indexes without an end");
     TRY_SET(const std::string digest, choose(manifest, depth == 0 ? tag : ""));
     TRY_SET(const fs::path file, blob_of(folder, digest));
     TRY_SET(manifest, parse_file(file));
   }
-  ImageFiles image{.id = text_of(member(manifest, "config"), "digest"), .config = {}, .layers = {}};
+  ImageFiles image{
+      .id = text_of(wire::member(manifest, "config"), "digest"), .config = {}, .layers = {}};
   TRY_SET(const fs::path config, blob_of(folder, image.id));
   TRY_SET(const std::string text, read_file(config));
   TRY_SET(image.config, parse_image_config(text));
-  for (const Json& layer : member(manifest, "layers")) {
+  for (const Json& layer : wire::member(manifest, "layers")) {
     TRY_SET(fs::path file, blob_of(folder, text_of(layer, "digest")));
     image.layers.push_back(std::move(file));
   }

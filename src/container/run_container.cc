@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kExitNone = 125;
 constexpr int kExitRefused = 126;
-constexpr int kExitNotFound = 127;
+constexpr int kContainerNotFound = 127;
 constexpr int kExitKilled = 128 + SIGKILL;
 
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -59,9 +59,10 @@ std::map<std::string, std::string> our_variables() {
 }
 
 // Hands our signals on to a container, in a thread of its own; and ends it when the grace is over.
+// Says which process it is, for who measures it.
 class Forwarder {
  public:
-  Forwarder(const EngineAddress& engine, std::string id, int signal_fd, seconds grace);
+  Forwarder(const EngineAddress& engine, std::string id, int signal_fd, const Plan& plan);
   ~Forwarder();
 
   bool killed() const { return killed_; }
@@ -69,20 +70,22 @@ class Forwarder {
  private:
   void run();
   bool wait(std::optional<SteadyTime> until, int fd);
+  void tell_process();
 
   MonotoneClock clock_;
   EngineApi api_;
   const std::string id_;
   const int signal_fd_;
   const seconds grace_;
+  const std::string process_;
   Fd over_{eventfd(0, EFD_CLOEXEC)};
   std::atomic<bool> killed_ = false;
   std::jthread thread_;
 };
 
-class Carrier {
+class EngineCarrier {
  public:
-  Carrier(PlanFile file, int signal_fd)
+  EngineCarrier(PlanFile file, int signal_fd)
       : plan_(std::move(file.plan)), engine_(std::move(file.engine)), signal_fd_(signal_fd) {}
   Result<int> run();
   void note(std::string_view text) const;
@@ -112,7 +115,8 @@ int exit_code_of(const Error& error) {
     return error.message.find(words) != std::string::npos;
   };
   if (!says("exec: ") && !says("start '")) return kExitNone;
-  if (says("executable file not found") || says("no such file or directory")) return kExitNotFound;
+  if (says("executable file not found") || says("no such file or directory"))
+    return kContainerNotFound;
   if (says("permission denied")) return kExitRefused;
   return kExitNone;
 }
@@ -131,7 +135,7 @@ int run_container(const fs::path& file) {
     say(signal_fd ? plan.error() : signal_fd.error());
     return kExitNone;
   }
-  Carrier carrier(*std::move(plan), signal_fd->get());
+  EngineCarrier carrier(*std::move(plan), signal_fd->get());
   const Result<int> code = carrier.run();
   if (code) return *code;
   say(code.error());
@@ -146,7 +150,7 @@ int container_program(const std::vector<std::string>& words) {
 
 namespace {
 
-Result<int> Carrier::run() {
+Result<int> EngineCarrier::run() {
   TRY(create(Init::yes));
   Result<int> code = follow();
   // docker looks for its own only when a container starts.
@@ -154,6 +158,11 @@ Result<int> Carrier::run() {
     TRY(api_.remove(id_));
     TRY(create(Init::no));
     code = follow();
+  }
+  if (code && *code == 0 && plan_.kept) {
+    if (Status kept = api_.commit(id_, kept_image(plan_.name), plan_.variables); !kept) {
+      code = std::unexpected(std::move(kept).error());
+    }
   }
   // Whatever became of it, it is gone when we are.
   if (const Status removed = EngineApi(engine_).remove(id_); !removed && code) {
@@ -163,7 +172,7 @@ Result<int> Carrier::run() {
 }
 
 // podman would make them, as root.
-Status Carrier::check_binds() const {
+Status EngineCarrier::check_binds() const {
   TRY_SET(const Arguments arguments, parse_arguments(plan_.arguments));
   std::vector<Bind> binds = plan_.binds;
   binds.insert(binds.end(), arguments.binds.begin(), arguments.binds.end());
@@ -177,7 +186,7 @@ Status Carrier::check_binds() const {
   return {};
 }
 
-Status Carrier::create(Init init) {
+Status EngineCarrier::create(Init init) {
   TRY(check_binds());
   const Here here = look_here();
   const auto variables = our_variables();
@@ -200,7 +209,7 @@ Status Carrier::create(Init init) {
   return {};
 }
 
-Result<int> Carrier::follow() {
+Result<int> EngineCarrier::follow() {
   EngineApi output(engine_);
   std::promise<void> attached;
   std::future<void> is_attached = attached.get_future();
@@ -223,7 +232,7 @@ Result<int> Carrier::follow() {
   if (stopped) return 128 + SIGTERM;
   TRY(started);
   started_ = true;
-  const Forwarder forwarder(engine_, id_, signal_fd_, seconds(plan_.grace_s));
+  const Forwarder forwarder(engine_, id_, signal_fd_, plan_);
   pump.join();
   TRY_SET(const int code, api_.wait(id_));
   TRY(followed);
@@ -241,7 +250,7 @@ Result<int> Carrier::follow() {
 }
 
 // podman's first process says in its own way, and by 1, that a command cannot be started.
-Status Carrier::check_init(int code) const {
+Status EngineCarrier::check_init(int code) const {
   if (code != 1 || !begin_.starts_with("ERROR (catatonit:") ||
       begin_.find("failed to exec") == std::string::npos) {
     return {};
@@ -254,7 +263,7 @@ Status Carrier::check_init(int code) const {
   return fail(ErrorKind::invalid, "start '" + words.front() + "': " + why);
 }
 
-Status Carrier::hand_on(int stream, std::string_view bytes) {
+Status EngineCarrier::hand_on(int stream, std::string_view bytes) {
   started_ = true;  // Whatever becomes of the answer that says so.
   if (stream == STDERR_FILENO && begin_.size() < kBeginMax) begin_ += bytes.substr(0, kBeginMax);
   if (closed_[stream]) return {};
@@ -263,31 +272,34 @@ Status Carrier::hand_on(int stream, std::string_view bytes) {
   return {};
 }
 
-bool Carrier::stopped_already() const {
+bool EngineCarrier::stopped_already() const {
   pollfd one{signal_fd_, POLLIN, 0};
   return ::poll(&one, 1, 0) > 0;
 }
 
 // docker says so. podman does not always: a limit, and a SIGKILL that nobody here has sent, are the
 // kernel's doing.
-bool Carrier::ran_out_of_memory(int code, bool killed) {
+bool EngineCarrier::ran_out_of_memory(int code, bool killed) {
   if (code == 0) return false;
   const auto state = api_.state(id_);
   if (state && state->out_of_memory) return true;
   return engine_.podman && plan_.memory_bytes > 0 && code == kExitKilled && !killed;
 }
 
-void Carrier::note(std::string_view text) const {
+void EngineCarrier::note(std::string_view text) const {
   if (plan_.note.empty()) return;
   static_cast<void>(write_file(plan_.note, std::string(text) + "\n", 0600).has_value());
 }
 
 // ---- Forwarder ----
 
-Forwarder::Forwarder(const EngineAddress& engine, std::string id, int signal_fd, seconds grace)
-    : api_(engine), id_(std::move(id)), signal_fd_(signal_fd), grace_(grace), thread_([this] {
-        run();
-      }) {}
+Forwarder::Forwarder(const EngineAddress& engine, std::string id, int signal_fd, const Plan& plan)
+    : api_(engine),
+      id_(std::move(id)),
+      signal_fd_(signal_fd),
+      grace_(plan.grace_s),
+      process_(plan.process),
+      thread_([this] { run(); }) {}
 
 Forwarder::~Forwarder() {
   const uint64_t one = 1;
@@ -297,8 +309,14 @@ Forwarder::~Forwarder() {
 void Forwarder::run() {
   std::optional<SteadyTime> kill_at;
   const SteadyTime settled = clock_.steady() + kSettle;
+  bool told = process_.empty();
   for (;;) {
-    if (!wait(kill_at, signal_fd_)) return;
+    if (!wait(told ? kill_at : settled, signal_fd_)) return;
+    if (!told && clock_.steady() >= settled) {
+      tell_process();
+      told = true;
+      continue;
+    }
     if (kill_at && clock_.steady() >= *kill_at) {
       killed_ = true;
       static_cast<void>(api_.kill(id_, SIGKILL).has_value());
@@ -312,6 +330,14 @@ void Forwarder::run() {
     if (number == SIGTERM && !kill_at) kill_at = clock_.steady() + grace_;
     static_cast<void>(api_.kill(id_, number).has_value());
   }
+}
+
+// One that is over before a moment has passed need not wait for this.
+void Forwarder::tell_process() {
+  const auto state = api_.state(id_);
+  if (!state || state->pid == 0) return;
+  const std::string text = fmt::format("{} {}\n", id_, state->pid);
+  static_cast<void>(write_file(process_, text, 0600).has_value());
 }
 
 // For `fd` or a time; false when all is over.

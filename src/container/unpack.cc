@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "container/image_digest.h"
 #include "container/oci.h"
 #include "container/unpack_layer.h"
 #include "container/unpack_skopeo.h"
@@ -12,7 +13,7 @@
 namespace trainyard::container {
 namespace {
 
-constexpr size_t kPiece = 1024 * 1024;
+constexpr size_t kUnpackPiece = 1024 * 1024;
 
 // A folder that goes with us, and so does what we were making, unless it became whole.
 class Workshop {
@@ -113,7 +114,7 @@ Result<Unpacked> Unpacker::root_filesystem(const fs::path& file) {
   Hasher hasher;
   for (uint64_t at = 0;;) {
     TRY(check());
-    TRY_SET(const std::string piece, read_at(fd.get(), at, kPiece, file.string()));
+    TRY_SET(const std::string piece, read_at(fd.get(), at, kUnpackPiece, file.string()));
     if (piece.empty()) break;
     hasher.add(piece);
     at += piece.size();
@@ -133,31 +134,22 @@ Result<Unpacked> Unpacker::finish(Unpacked unpacked) {
   return unpacked;
 }
 
-// The rest of a reference that begins so; empty: it does not.
-std::string_view rest_of(std::string_view reference, std::string_view kind) {
-  return reference.starts_with(kind) ? reference.substr(kind.size()) : std::string_view();
-}
-
 }  // namespace
 
 Result<Unpacked> unpack_image(const std::string& reference, const fs::path& root,
                               const UnpackOptions& options) {
   Unpacker unpacker(root, options);
   TRY(unpacker.open());
-  if (const auto path = rest_of(reference, "oci:"); !path.empty()) {
-    // A tag has no slash; what looks like one and is part of the folder's name is the folder's.
-    const size_t colon = path.rfind(':');
-    std::error_code none;
-    const bool tagged = colon != std::string_view::npos && !fs::exists(path, none) &&
-                        path.find('/', colon) == std::string_view::npos;
-    return unpacker.layout(path.substr(0, tagged ? colon : path.size()),
-                           tagged ? path.substr(colon + 1) : std::string_view());
-  }
-  for (const char* kind : {"docker-archive:", "oci-archive:"}) {
-    if (const auto file = rest_of(reference, kind); !file.empty()) return unpacker.archive(file);
-  }
-  if (const auto file = rest_of(reference, "rootfs:"); !file.empty()) {
-    return unpacker.root_filesystem(file);
+  const ImageSource source = image_source(reference);
+  switch (source.form) {
+    case ImageSource::Form::layout:
+      return unpacker.layout(source.path, source.tag);
+    case ImageSource::Form::archive:
+      return unpacker.archive(source.path);
+    case ImageSource::Form::rootfs:
+      return unpacker.root_filesystem(source.path);
+    case ImageSource::Form::named:
+      break;
   }
   if (options.progress) options.progress("fetching " + reference);
   const fs::path layout = unpacker.scratch("layout");

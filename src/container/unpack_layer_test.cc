@@ -10,12 +10,12 @@ namespace trainyard::container {
 namespace {
 
 // A root beside which stands something that no image may touch.
-struct Root {
+struct LayerRoot {
   TempDir folder;
   fs::path path = folder.path() / "root";
   fs::path outside = folder.path() / "outside";
   LayerWriter writer{path, [] { return Status(); }};
-  Root() {
+  LayerRoot() {
     REQUIRE(make_dirs(path));
     REQUIRE(make_dirs(outside));
     REQUIRE(write_file(outside / "file", "safe"));
@@ -28,7 +28,7 @@ struct Root {
 };
 
 TEST_CASE("layers lie over each other, and a later one takes away what it hides") {
-  Root root;
+  LayerRoot root;
   REQUIRE(root.apply(TestTar()
                          .folder("etc")
                          .file("etc/kept", "1")
@@ -52,7 +52,7 @@ TEST_CASE("layers lie over each other, and a later one takes away what it hides"
 }
 
 TEST_CASE("no link leads out of the root while layers are written") {
-  Root root;
+  LayerRoot root;
   const std::string outside = root.outside;
   REQUIRE(root.apply(TestTar()
                          .symlink("absolute", outside)
@@ -75,7 +75,7 @@ TEST_CASE("no link leads out of the root while layers are written") {
 }
 
 TEST_CASE("files are ours, readable and never setuid; devices are left out") {
-  Root root;
+  LayerRoot root;
   REQUIRE(root.apply(TestTar()
                          .file("su", "x", 04755)
                          .file("secret", "x", 0)
@@ -101,7 +101,7 @@ TEST_CASE("files are ours, readable and never setuid; devices are left out") {
 }
 
 TEST_CASE("a layer's file may be compressed, and a damaged one is refused") {
-  Root root;
+  LayerRoot root;
   const fs::path file = root.folder.path() / "layer";
   REQUIRE(write_file(file, TestTar().file("a", std::string(100'000, 'a')).text()));
   REQUIRE(apply_layer_file(root.writer, file));

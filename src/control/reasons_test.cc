@@ -9,9 +9,9 @@ using control::reason_of;
 
 namespace {
 
-constexpr int64_t kGb = int64_t{1} << 30;
+constexpr int64_t kReasonsGb = int64_t{1} << 30;
 
-QueueView view() { return {.capacity = {.cpus = 2, .memory_bytes = 24 * kGb}}; }
+QueueView view() { return {.capacity = {.cpus = 2, .memory_bytes = 24 * kReasonsGb}}; }
 
 }  // namespace
 
@@ -23,11 +23,11 @@ TEST_CASE("a queued run says what it lacks, in numbers") {
   now.cpus_used = 2;
   now.position = 1;
   CHECK(queued_reason({.cpus = 1}, now) == "waits for 1 CPU: 0 free of 2; position 1");
-  now.memory_used_bytes = 21 * kGb;
-  CHECK(queued_reason({.cpus = 1, .memory_bytes = 8 * kGb}, now) ==
+  now.memory_used_bytes = 21 * kReasonsGb;
+  CHECK(queued_reason({.cpus = 1, .memory_bytes = 8 * kReasonsGb}, now) ==
         "waits for 1 CPU: 0 free of 2 and 8.0 GB of memory: 3.0 GB free of 24 GB; position 1");
   now.cpus_used = 0;
-  CHECK(queued_reason({.cpus = 1, .memory_bytes = 8 * kGb}, now) ==
+  CHECK(queued_reason({.cpus = 1, .memory_bytes = 8 * kReasonsGb}, now) ==
         "waits for 8.0 GB of memory: 3.0 GB free of 24 GB; position 1");
 }
 

@@ -4,22 +4,17 @@
 #include <array>
 
 #include "base/text.h"
+#include "dialects/key_words.h"
 #include "dialects/overrides.h"
 #include "dialects/scalar.h"
 
 namespace trainyard::dialects {
 namespace {
 
-constexpr std::string_view kNotHere = "there is no such thing here";
+constexpr std::string_view kNoSuchThing = "there is no such thing here";
 constexpr std::string_view kOfAzure = "a network of Azure's";
 
-constexpr auto kText = Type::text;
-constexpr auto kWhole = Type::whole;
-constexpr auto kMap = Type::map;
-constexpr auto kWorks = Support::works;
-constexpr auto kNoEffect = Support::no_effect;
-
-constexpr auto kKeys = std::to_array<Key>({
+constexpr auto kComputeKeys = std::to_array<Key>({
     {"$schema", kText, kNoEffect, "*", "for editors"},
     {"name", kText, kWorks, "", "its name; `-n` wins"},
     {"type", kText, kWorks, "amlcompute", "`amlcompute`, a cluster; others are refused"},
@@ -37,8 +32,8 @@ constexpr auto kKeys = std::to_array<Key>({
     {"setup", kText, kWorks, "", "our own: a shell text that runs on a node before a run"},
     {"node_up", kText, kWorks, "", "our own: the program that brings a node up"},
     {"node_down", kText, kWorks, "", "our own: the program that takes a node down"},
-    {"description", kText, kNoEffect, "", kNotHere},
-    {"tags", kMap, kNoEffect, "", kNotHere},
+    {"description", kText, kNoEffect, "", kNoSuchThing},
+    {"tags", kMap, kNoEffect, "", kNoSuchThing},
     {"tags.*", kText, kNoEffect, "*", ""},
     {"location", kText, kNoEffect, "*", "a cluster is where it is"},
     {"ssh_public_access_enabled", Type::boolean, kNoEffect, "false", "the cluster decides"},
@@ -55,13 +50,13 @@ constexpr auto kKeys = std::to_array<Key>({
     {"identity.user_assigned_identities", Type::list, kNoEffect, "*", ""},
 });
 
-constexpr Dialect kDialect = {"compute", kKeys};
+constexpr Dialect kComputeDialect = {"compute", kComputeKeys};
 
 // Puts the file's values into a spec. A wrong type has been told of by the table; it is passed
 // over.
-class Reader {
+class ComputeReader {
  public:
-  Reader(const Document& document, Findings& findings, ComputeSpec& spec)
+  ComputeReader(const Document& document, Findings& findings, ComputeSpec& spec)
       : document_(document), findings_(findings), spec_(spec) {}
 
   void read() {
@@ -130,7 +125,7 @@ class Reader {
 }  // namespace
 
 const KeyTable& compute_keys() {
-  static const KeyTable table(kDialect);
+  static const KeyTable table(kComputeDialect);
   return table;
 }
 
@@ -155,7 +150,7 @@ Result<ComputeFile> load_compute(const ComputeAsk& ask, ComputeSpec before) {
   Findings findings;
   if (document.root.is_map()) {
     compute_keys().check(document, document.root, findings);
-    Reader(document, findings, found.spec).read();
+    ComputeReader(document, findings, found.spec).read();
   } else {
     const bool empty = document.root.is_null();
     findings.push_back({Severity::error,

@@ -31,10 +31,14 @@ std::string python_version(std::string_view text) {
   return version;
 }
 
-class Reader {
+class CondaReader {
  public:
-  Reader(const Document& document, CondaFile& into, Findings& findings)
-      : document_(document), into_(into), findings_(findings), folder_(fs::path(document.file)) {
+  CondaReader(const Document& document, CondaFile& into, Findings& findings, SentFiles* sent)
+      : document_(document),
+        into_(into),
+        findings_(findings),
+        folder_(fs::path(document.file)),
+        sent_(sent) {
     folder_ = folder_.parent_path();
   }
 
@@ -106,7 +110,8 @@ class Reader {
 
   void pip_line(const Node& node) {
     if (!node.is_scalar()) return say(Severity::error, node, "must be a text");
-    const Status added = add_requirement(pip_, node.text, document_.place(node.line), folder_);
+    const Status added =
+        add_requirement(pip_, node.text, document_.place(node.line), folder_, sent_);
     if (!added) say(Severity::error, node, added.error().message, added.error().hint);
   }
 
@@ -135,17 +140,18 @@ class Reader {
   CondaFile& into_;
   Findings& findings_;
   fs::path folder_;
+  SentFiles* const sent_;
   Requirements pip_;
   std::set<std::string> seen_;
 };
 
 }  // namespace
 
-Result<CondaFile> read_conda(const Document& document) {
+Result<CondaFile> read_conda(const Document& document, SentFiles* sent) {
   CondaFile found;
   Findings findings;
   if (document.root.is_map()) {
-    Reader(document, found, findings).read();
+    CondaReader(document, found, findings, sent).read();
   } else {
     findings.push_back({Severity::error, document.place(1),
                         document.root.is_null() ? "is empty" : "must be a map of keys and values",

@@ -48,10 +48,6 @@ std::string repeat(std::string_view text, int times) {
   return all;
 }
 
-bool holds(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("YAML and JSON become the same tree") {
@@ -104,20 +100,20 @@ TEST_CASE("every value knows its line") {
 }
 
 TEST_CASE("what does not parse is said with its place") {
-  CHECK(holds(fault_of("a: 1\nb: [1, 2\nc: 3\n"), "f:3: "));
-  CHECK(holds(fault_of("a: b: c\n"), "f:1: illegal map value (column 5)"));
+  CHECK(fault_of("a: 1\nb: [1, 2\nc: 3\n").contains("f:3: "));
+  CHECK(fault_of("a: b: c\n").contains("f:1: illegal map value (column 5)"));
   CHECK(fault_of("a: 1\nb: 'x\n") == "f:2: a quote is not closed (column 4)");
   CHECK(fault_of("a: 1\nb: \"x\\\"\n\n") == "f:2: a quote is not closed (column 4)");
   CHECK(fault_of("a: 'x''y'\nb: \"x\\\"y\"\n") == "-");
   CHECK(fault_of("a: 'x''\n") == "f:1: a quote is not closed (column 4)");
-  CHECK(holds(fault_of("a: *nobody\n"), "f:1: "));
+  CHECK(fault_of("a: *nobody\n").contains("f:1: "));
   CHECK(fault_of("{\n  \"a\": 1\n  \"b\": 2\n}") == "f:3: expected ',' or '}' (column 3)");
   CHECK(fault_of("{\"a\": 01}") == "-");  // YAML's own braces.
-  CHECK(holds(fault_of("{\"a\": \"x\ny: 1"), "f:1: a text has no closing quote"));
-  CHECK(holds(fault_of("{\"a\": 1} x"), "f:1: nothing may follow"));
+  CHECK(fault_of("{\"a\": \"x\ny: 1").contains("f:1: a text has no closing quote"));
+  CHECK(fault_of("{\"a\": 1} x").contains("f:1: nothing may follow"));
   const auto tab = parse_document("a:\n\tb: 1\n", "f");
   REQUIRE(!tab);
-  CHECK(holds(tab.error().hint, "spaces"));
+  CHECK(tab.error().hint.contains("spaces"));
 }
 
 TEST_CASE("a key given twice is refused, with both lines") {
@@ -127,14 +123,14 @@ TEST_CASE("a key given twice is refused, with both lines") {
 }
 
 TEST_CASE("a key is a plain text") {
-  CHECK(holds(fault_of("? [a, b]\n: 1\n"), "a key must be a plain text"));
-  CHECK(holds(fault_of("~: 1\n"), "a key must be a plain text"));
-  CHECK(holds(fault_of("{\"a\": {1: 2}, {}: 3}"), "f:1: expected a key"));
+  CHECK(fault_of("? [a, b]\n: 1\n").contains("a key must be a plain text"));
+  CHECK(fault_of("~: 1\n").contains("a key must be a plain text"));
+  CHECK(fault_of("{\"a\": {1: 2}, {}: 3}").contains("f:1: expected a key"));
   CHECK(tree_of("1: a\nyes: b\n") == "{1: a, yes: b}");
 }
 
 TEST_CASE("there is one document") {
-  CHECK(holds(fault_of("a: 1\n---\nb: 2\n"), "a second document begins"));
+  CHECK(fault_of("a: 1\n---\nb: 2\n").contains("a second document begins"));
 }
 
 TEST_CASE("aliases are copies, and merge keys fill in what is missing") {
@@ -145,12 +141,12 @@ TEST_CASE("aliases are copies, and merge keys fill in what is missing") {
   CHECK(tree_of("a: &x {b: 1}\nc: &y {b: 2, d: 3}\ne: {<<: [*x, *y]}\n") ==
         "{a: {b: 1}, c: {b: 2, d: 3}, e: {b: 1, d: 3}}");
   CHECK(tree_of("'<<': 1\n") == "{<<: 1}");
-  CHECK(holds(fault_of("<<: 1\n"), "f:1: <<: must be a map"));
+  CHECK(fault_of("<<: 1\n").contains("f:1: <<: must be a map"));
 }
 
 TEST_CASE("an anchor within itself is refused") {
-  CHECK(holds(fault_of("a: &x [1, *x]\n"), "f:1: an anchor must not hold itself"));
-  CHECK(holds(fault_of("&r a: {b: &x {c: *x}}\n"), "an anchor must not hold itself"));
+  CHECK(fault_of("a: &x [1, *x]\n").contains("f:1: an anchor must not hold itself"));
+  CHECK(fault_of("&r a: {b: &x {c: *x}}\n").contains("an anchor must not hold itself"));
 }
 
 TEST_CASE("aliases that multiply are refused before they fill the memory") {
@@ -160,34 +156,34 @@ TEST_CASE("aliases that multiply are refused before they fill the memory") {
     const std::string before = "*a" + std::to_string(i - 1);
     laughs += "a" + now + ": &a" + now + " [" + repeat(before + ", ", 9) + before + "]\n";
   }
-  CHECK(holds(fault_of(laughs), "too much"));
+  CHECK(fault_of(laughs).contains("too much"));
   const std::string large = "a: &a " + std::string(500'000, 'x') + "\n";
-  CHECK(holds(fault_of(large + "b: [" + repeat("*a, ", 100) + "]\n"), "too much"));
+  CHECK(fault_of(large + "b: [" + repeat("*a, ", 100) + "]\n").contains("too much"));
 }
 
 TEST_CASE("depth and size have a limit") {
-  CHECK(holds(fault_of(repeat("[", 100'000)), "nested deeper than 64"));
-  CHECK(holds(fault_of(repeat("{\"a\":", 100'000)), "nested deeper than 64"));
-  CHECK(holds(fault_of(repeat("- ", 100'000)), "nested deeper than 64"));
+  CHECK(fault_of(repeat("[", 100'000)).contains("nested deeper than 64"));
+  CHECK(fault_of(repeat("{\"a\":", 100'000)).contains("nested deeper than 64"));
+  CHECK(fault_of(repeat("- ", 100'000)).contains("nested deeper than 64"));
   CHECK(fault_of(repeat("[", 60) + repeat("]", 60)) == "-");
-  CHECK(holds(fault_of("a: &a " + repeat("[", 40) + repeat("]", 40) + "\nb: " + repeat("[", 40) +
-                       "*a" + repeat("]", 40)),
-              "nested deeper than 64"));
-  CHECK(holds(fault_of(std::string(10 << 20, 'a')), "f: larger than 1.0 MB"));
-  CHECK(holds(fault_of(repeat("- a\n", 200'000)), "too much"));
+  CHECK(fault_of("a: &a " + repeat("[", 40) + repeat("]", 40) + "\nb: " + repeat("[", 40) + "*a" +
+                 repeat("]", 40))
+            .contains("nested deeper than 64"));
+  CHECK(fault_of(std::string(10 << 20, 'a')).contains("f: larger than 1.0 MB"));
+  CHECK(fault_of(repeat("- a\n", 200'000)).contains("too much"));
 }
 
 TEST_CASE("a file that is no text is refused") {
   CHECK(fault_of("a: 1\nb: \x04\n") == "f:2: a control byte; is this a text file?");
   CHECK(fault_of(std::string("a: \0b\n", 6)) == "f:1: a control byte; is this a text file?");
   CHECK(fault_of("a: 1\nb: \xff\n") == "f:2: is not UTF-8; save the file as UTF-8");
-  CHECK(holds(fault_of("a: \"\\0\"\n"), "NUL"));
-  CHECK(holds(fault_of("{\"a\": \"\\u0000\"}"), "NUL"));
+  CHECK(fault_of("a: \"\\0\"\n").contains("NUL"));
+  CHECK(fault_of("{\"a\": \"\\u0000\"}").contains("NUL"));
 }
 
 TEST_CASE("a tag of somebody else's is refused, YAML's own are not") {
-  CHECK(holds(fault_of("a: !!python/object:os.system x\n"), "means nothing here"));
-  CHECK(holds(fault_of("a: !custom {b: 1}\n"), "means nothing here"));
+  CHECK(fault_of("a: !!python/object:os.system x\n").contains("means nothing here"));
+  CHECK(fault_of("a: !custom {b: 1}\n").contains("means nothing here"));
   CHECK(tree_of("a: !!int 5\nb: !!map {c: 1}\n") == "{a: 5, b: {c: 1}}");
 }
 
@@ -200,8 +196,8 @@ TEST_CASE("a file is read with its name, and a large one is refused unread") {
   REQUIRE(read);
   CHECK(read->file == (dir.path() / "good.yml").string());
   CHECK(read_document(dir.path() / "none.yml").error().kind == ErrorKind::not_found);
-  CHECK(holds(read_document(dir.path()).error().message, "is a folder"));
+  CHECK(read_document(dir.path()).error().message.contains("is a folder"));
   REQUIRE(write_file(dir.path() / "large.yml", std::string(10 << 20, 'a')));
-  CHECK(holds(read_document(dir.path() / "large.yml").error().message, "larger than 1.0 MB"));
-  CHECK(holds(read_document("/dev/zero").error().message, "larger than 1.0 MB"));
+  CHECK(read_document(dir.path() / "large.yml").error().message.contains("larger than 1.0 MB"));
+  CHECK(read_document("/dev/zero").error().message.contains("larger than 1.0 MB"));
 }

@@ -1,5 +1,6 @@
 #include "dialects/environment_file.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "dialects/job.h"
 #include "dialects/runconfig_environment.h"
@@ -10,11 +11,6 @@ namespace {
 
 constexpr std::string_view kFilePrefix = "file:";
 
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
 bool looks_like_file(std::string_view text) {
   return text.starts_with("./") || text.starts_with("../") ||
          (text.find(':') == std::string_view::npos &&
@@ -22,10 +18,10 @@ bool looks_like_file(std::string_view text) {
 }
 
 // One map of image, conda_file and build.
-class Reader {
+class EnvironmentReader {
  public:
-  Reader(const Document& document, const Node& map, fs::path folder, Findings& findings,
-         EnvironmentDraft& into)
+  EnvironmentReader(const Document& document, const Node& map, fs::path folder, Findings& findings,
+                    EnvironmentDraft& into)
       : document_(document),
         map_(map),
         folder_(std::move(folder)),
@@ -137,7 +133,7 @@ class Reader {
 // Keys against the table of a job's `environment`.
 void read_map(const Document& document, const Node& map, const fs::path& folder, Findings& findings,
               EnvironmentDraft& into) {
-  Reader(document, map, folder, findings, into).read();
+  EnvironmentReader(document, map, folder, findings, into).read();
   const Environment& environment = into.environment;
   if (environment.recipe != Recipe{} || has_errors(findings)) return;
   // A name alone is one of the registry's.
@@ -202,7 +198,7 @@ Result<EnvironmentDraft> load_environment_file(const fs::path& file, Warnings& w
   }
   job_keys().check(document, document.root, findings, "environment");
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  Reader(document, document.root, folder, findings, draft).read();
+  EnvironmentReader(document, document.root, folder, findings, draft).read();
   const auto text = [&](std::string_view key) {
     const Node* node = at(document.root, key);
     return node != nullptr && node->is_scalar() ? node->text : std::string();

@@ -38,12 +38,13 @@ struct Folder {
   TempDir dir;
 };
 
-bool holds(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-Environment round_trip(const Environment& environment) {
+// With the last part of the folder that it is built from as Recipe::context.
+Environment round_trip(const Environment& environment, const std::vector<TextFile>& more = {}) {
   const TempDir dir;
+  for (const TextFile& file : more) {
+    REQUIRE(make_dirs((dir.path() / file.name).parent_path()));
+    REQUIRE(write_file(dir.path() / file.name, file.text));
+  }
   for (const TextFile& file : environment_files(environment)) {
     REQUIRE(write_file(dir.path() / file.name, file.text));
   }
@@ -51,6 +52,7 @@ Environment round_trip(const Environment& environment) {
   auto draft = load_environment_folder(dir.path(), warnings);
   REQUIRE_MESSAGE(draft, draft.error().message);
   CHECK(warnings.empty());
+  if (!draft->build.empty()) draft->environment.recipe.context = draft->build.filename();
   return draft->environment;
 }
 
@@ -84,9 +86,9 @@ TEST_CASE("a job's environment may be another file, from its own folder") {
     CHECK(made.recipe.image == "debian:12");
     CHECK(plain(made.recipe.requirements) == Words{"numpy"});
   }
-  CHECK(holds(folder.error("file:none.yml"), "job.yml:2: environment: there is no file"));
+  CHECK(folder.error("file:none.yml").contains("job.yml:2: environment: there is no file"));
   folder.put("bad.yml", "image: [1]\n");
-  CHECK(holds(folder.error("file:bad.yml"), "bad.yml:1: environment.image: must be a text"));
+  CHECK(folder.error("file:bad.yml").contains("bad.yml:1: environment.image: must be a text"));
 }
 
 TEST_CASE("a job's environment may be written there: image, packages, build folder") {
@@ -102,12 +104,13 @@ TEST_CASE("a job's environment may be written there: image, packages, build fold
   CHECK(built->spec.environment.recipe.kind == EnvironmentKind::container);
   CHECK(built->spec.environment.recipe.dockerfile == "Dockerfile");
   CHECK(built->build == folder.dir.path() / "docker");
-  CHECK(holds(folder.error("{build: {path: none}}"), "job.yml:2: environment: build.path"));
-  CHECK(holds(folder.error("{build: {path: docker, dockerfile_path: D2}}"), "there is no 'D2'"));
-  CHECK(holds(folder.error("{build: {}}"), "build.path: is missing"));
-  CHECK(holds(folder.error("{image: a, build: {path: docker}}"), "keep one of them"));
-  CHECK(holds(folder.error("{build: {path: docker}, conda_file: conda.yml}"), "in the Dockerfile"));
-  CHECK(holds(folder.error("{image: a, conda_file: none.yml}"), "there is no file 'none.yml'"));
+  CHECK(folder.error("{build: {path: none}}").contains("job.yml:2: environment: build.path"));
+  CHECK(folder.error("{build: {path: docker, dockerfile_path: D2}}").contains("there is no 'D2'"));
+  CHECK(folder.error("{build: {}}").contains("build.path: is missing"));
+  CHECK(folder.error("{image: a, build: {path: docker}}").contains("keep one of them"));
+  CHECK(
+      folder.error("{build: {path: docker}, conda_file: conda.yml}").contains("in the Dockerfile"));
+  CHECK(folder.error("{image: a, conda_file: none.yml}").contains("there is no file 'none.yml'"));
 }
 
 TEST_CASE("shared memory and docker's arguments are a job's resources") {
@@ -164,6 +167,17 @@ TEST_CASE("what was downloaded and is registered again does the same") {
   built.recipe.dockerfile = "FROM debian\nRUN true\n";
   CHECK(fingerprint(round_trip(built)) == fingerprint(built));
 
+  for (const char* dockerfile : {"docker/Dockerfile", "FROM debian\nCOPY . /\n"}) {
+    Environment folder = built;
+    folder.recipe.dockerfile = dockerfile;
+    folder.recipe.context = std::string(64, '1');
+    // The folder itself is a tree of blobs: whoever captures it has the same again.
+    Environment read = round_trip(folder, {{"context/docker/Dockerfile", "FROM debian\n"}});
+    CHECK(read.recipe.context == "context");
+    read.recipe.context = folder.recipe.context;
+    CHECK(fingerprint(read) == fingerprint(folder));
+  }
+
   Environment own;
   own.name = "mine";
   own.interpreter = "/opt/python";
@@ -182,4 +196,29 @@ TEST_CASE("a scaffold can be registered as it is") {
   CHECK(draft->environment.recipe.python == "3.11");
   CHECK(draft->environment.variables.size() == 1);
   CHECK(!load_environment_folder(dir.path() / "none", warnings));
+}
+
+TEST_CASE("packages of files that a client sent are those of its files") {
+  SentFiles sent;
+  Environment environment;
+  environment.recipe.image = "debian:12";
+  std::vector<std::string> warnings;
+  REQUIRE(add_sent_conda(sent, "./conda.yml", environment, warnings));
+  CHECK(sent.missing == std::set<std::string>{"./conda.yml"});
+  sent.missing.clear();
+  sent.texts["conda.yml"] = "odd: 1\ndependencies:\n- python=3.11\n- pip: [-r more.txt]\n";
+  REQUIRE(add_sent_conda(sent, "./conda.yml", environment, warnings));
+  CHECK(sent.missing == std::set<std::string>{"more.txt"});
+  sent.missing.clear();
+  sent.texts["more.txt"] = "numpy\nazureml-core\n";
+  warnings.clear();
+  REQUIRE(add_sent_conda(sent, "./conda.yml", environment, warnings));
+  REQUIRE(add_sent_requirements(sent, "more.txt", environment));
+  CHECK(sent.missing.empty());
+  CHECK(environment.recipe.kind == EnvironmentKind::container);
+  CHECK(plain(environment.recipe.requirements).back() == "numpy");
+  CHECK(environment.left_out.back() == "azureml-core");
+  CHECK(warnings.size() == 1);
+  sent.texts["conda.yml"] = "[1]";
+  CHECK(!add_sent_conda(sent, "conda.yml", environment, warnings));
 }

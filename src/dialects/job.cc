@@ -13,15 +13,15 @@
 namespace trainyard::dialects {
 namespace {
 
-constexpr int64_t kSecondsMax = 10LL * 365 * 24 * 3600;
-constexpr int64_t kCountMax = 100'000;
+constexpr int64_t kJobSecondsMax = 10LL * 365 * 24 * 3600;
+constexpr int64_t kJobCountMax = 100'000;
 constexpr int64_t kRanksMax = 1024;
 
 // Makes a spec of what the file says. What is wrong with it goes to the findings; the table has
 // spoken about types before, so that a wrong one is passed over here.
-class Interpreter {
+class JobInterpreter {
  public:
-  Interpreter(const Document& document, Findings& findings, Job& job)
+  JobInterpreter(const Document& document, Findings& findings, Job& job)
       : document_(document), findings_(findings), job_(job), spec_(job.spec) {}
 
   void interpret() {
@@ -36,7 +36,7 @@ class Interpreter {
     resources();
     distribution();
     priority();
-    spec_.time_limit_s = whole("limits.timeout", 1, kSecondsMax).value_or(0);
+    spec_.time_limit_s = whole("limits.timeout", 1, kJobSecondsMax).value_or(0);
     inputs();
     outputs();
     command();
@@ -69,6 +69,8 @@ class Interpreter {
     }
     return found;
   }
+
+  bool has_value(std::string_view path) const { return at(document_.root, path) != nullptr; }
 
   // ---- keys ----
 
@@ -104,9 +106,9 @@ class Interpreter {
   }
 
   void resources() {
-    spec_.nodes = static_cast<int>(whole("resources.instance_count", 1, kCountMax).value_or(1));
-    spec_.resources.cpus = static_cast<int>(whole("resources.cpus", 1, kCountMax).value_or(1));
-    spec_.resources.gpus = static_cast<int>(whole("resources.gpus", 0, kCountMax).value_or(0));
+    spec_.nodes = static_cast<int>(whole("resources.instance_count", 1, kJobCountMax).value_or(1));
+    spec_.resources.cpus = static_cast<int>(whole("resources.cpus", 1, kJobCountMax).value_or(1));
+    spec_.resources.gpus = static_cast<int>(whole("resources.gpus", 0, kJobCountMax).value_or(0));
     const std::string memory = text("resources.memory");
     if (memory.empty()) return;
     const auto size = parse_size(memory, "resources.memory");
@@ -131,7 +133,7 @@ class Interpreter {
 
   void tensorflow() {
     const int workers =
-        static_cast<int>(whole("distribution.worker_count", 1, kCountMax).value_or(spec_.nodes));
+        static_cast<int>(whole("distribution.worker_count", 1, kJobCountMax).value_or(spec_.nodes));
     if (workers % spec_.nodes != 0) {
       error(*at(document_.root, "distribution.worker_count"),
             "distribution.worker_count: " + std::to_string(workers) +
@@ -225,8 +227,11 @@ class Interpreter {
   void command() {
     const Node* node = at(document_.root, "command");
     if (node == nullptr || (node->is_scalar() && trim(node->text).empty())) {
+      // An image has one of its own.
+      if (has_value("environment.image") || has_value("environment.build")) return;
       const Node* given = document_.root.find("command");
-      return error(given != nullptr ? *given : first(), "command: is missing");
+      return error(given != nullptr ? *given : first(), "command: is missing",
+                   "Only an image, or what a Dockerfile makes, has one of its own.");
     }
     if (!node->is_scalar()) return;
     spec_.form = CommandForm::shell;
@@ -378,7 +383,7 @@ Result<Job> load_job(const JobAsk& ask) {
       at(document.root, "name") != nullptr ? at(document.root, "name")->text : "";
   if (job.id.empty() && name.empty()) job.id = new_run_id();
   if (document.root.is_map()) {
-    Interpreter(document, findings, job).interpret();
+    JobInterpreter(document, findings, job).interpret();
     find_environment(document, folder_of(ask.file), job, findings);
   }
   if (has_errors(findings)) return std::unexpected(as_error(findings));
@@ -398,7 +403,7 @@ Findings validate_job(std::string_view text, std::string file,
   check_document(*document, sets, findings);
   Job job;
   if (document->root.is_map()) {
-    Interpreter(*document, findings, job).interpret();
+    JobInterpreter(*document, findings, job).interpret();
     find_environment(*document, {}, job, findings);
   }
   return findings;

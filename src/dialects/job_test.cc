@@ -12,8 +12,8 @@ namespace {
 using Words = std::vector<std::string>;
 using Texts = std::map<std::string, std::string>;
 
-struct Folder {
-  explicit Folder(std::string_view text) {
+struct JobFolder {
+  explicit JobFolder(std::string_view text) {
     REQUIRE(make_dirs(dir.path() / "src"));
     REQUIRE(write_file(dir.path() / "job.yml", text));
   }
@@ -24,7 +24,7 @@ struct Folder {
 };
 
 Job job_of(std::string_view text, Words sets = {}) {
-  auto job = Folder(text).load(std::move(sets));
+  auto job = JobFolder(text).load(std::move(sets));
   REQUIRE_MESSAGE(job, job.error().message);
   return *std::move(job);
 }
@@ -38,10 +38,6 @@ std::string findings_of(std::string_view text, const Words& sets = {}) {
            (said.starts_with("f:") ? said.substr(2) : said) + "\n";
   }
   return all;
-}
-
-bool holds(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -97,8 +93,8 @@ queue_settings: {priority: High}
   CHECK(job.spec.time_limit_s == 600);
   CHECK(job.spec.priority == Priority::high);
   CHECK(job.warnings.empty());
-  CHECK(holds(job.places.at("compute"), "job.yml:13"));
-  CHECK(holds(job.places.at("limits.timeout"), "job.yml:16"));
+  CHECK(job.places.at("compute").contains("job.yml:13"));
+  CHECK(job.places.at("limits.timeout").contains("job.yml:16"));
   CHECK(check_spec(job.spec));
 }
 
@@ -136,7 +132,7 @@ TEST_CASE("outputs are folders or files in outputs/") {
 }
 
 TEST_CASE("the run's own name and variables are filled in too") {
-  const Folder folder(
+  const JobFolder folder(
       "command: echo ${{name}}\nenvironment_variables: {DIR: \"x/${{name}}\", R: "
       "\"${{inputs.r}}\"}\n"
       "inputs: {r: 5}\n");
@@ -167,13 +163,13 @@ TEST_CASE("overrides come before all else") {
 }
 
 TEST_CASE("code is found from the job file's own folder") {
-  Folder folder("command: x\ncode: ./src\n");
+  JobFolder folder("command: x\ncode: ./src\n");
   REQUIRE(folder.load());
   CHECK(folder.load()->code == folder.dir.path() / "src");
   REQUIRE(write_file(folder.dir.path() / "job.yml", "command: x\n\ncode: sources\n"));
-  CHECK(holds(folder.load().error().message, "job.yml:3: code: 'sources' is not in "));
+  CHECK(folder.load().error().message.contains("job.yml:3: code: 'sources' is not in "));
   REQUIRE(write_file(folder.dir.path() / "job.yml", "command: x\ncode: git+https://x/y.git\n"));
-  CHECK(holds(folder.load().error().message, "job.yml:2: code: code from elsewhere"));
+  CHECK(folder.load().error().message.contains("job.yml:2: code: code from elsewhere"));
 }
 
 TEST_CASE("an expression that is wrong is said with its own line") {
@@ -267,6 +263,9 @@ TEST_CASE("a file that is no job is refused") {
   CHECK(findings_of("[1]") == "E 1: must be a map of keys and values\n");
   CHECK(findings_of("command:\n") == "E 1: command: is missing\n");
   CHECK(findings_of("command: ' '\n") == "E 1: command: is missing\n");
+  CHECK(findings_of("environment: {image: debian}\n") == "");
+  CHECK(findings_of("environment: {build: {path: .}}\n") == "");
+  CHECK(findings_of("environment: sklearn\n") == "E 1: command: is missing\n");
   CHECK(findings_of("command: [a]\n") == "E 1: command: must be a text\n");
   CHECK(findings_of("a: b: c\n") == "E 1: illegal map value (column 5)\n");
   CHECK(!load_job({"no/such/file.yml", "", {}}));

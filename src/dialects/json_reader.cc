@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/text.h"
 #include "dialects/tree_builder.h"
 
 namespace trainyard::dialects {
 namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 void append_utf8(std::string& text, char32_t code) {
   const auto put = [&](char32_t byte) { text.push_back(static_cast<char>(byte)); };

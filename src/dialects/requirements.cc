@@ -11,8 +11,9 @@
 namespace trainyard::dialects {
 namespace {
 
-constexpr size_t kFileBytesMax = 4 * 1024 * 1024;  // A lock with hashes of 1,000 packages: 1 MB.
-constexpr int kDepthMax = 16;                      // Of files that name files.
+constexpr size_t kRequirementsBytesMax =
+    4 * 1024 * 1024;                  // A lock with hashes of 1,000 packages: 1 MB.
+constexpr int kIncludeDepthMax = 16;  // Of files that name files.
 
 enum class As { requirements, constraints };
 
@@ -79,33 +80,48 @@ std::string_view path_in(std::string_view text) {
   return text;
 }
 
-class Reader {
+class RequirementsReader {
  public:
-  explicit Reader(Requirements& into) : into_(into) {}
+  explicit RequirementsReader(Requirements& into, SentFiles* sent = nullptr)
+      : into_(into), sent_(sent) {}
 
   Status file(const fs::path& path, As as) {
     std::error_code error;
-    const fs::path whole = fs::weakly_canonical(path, error);
+    const fs::path whole =
+        sent_ != nullptr ? path.lexically_normal() : fs::weakly_canonical(path, error);
     if (std::ranges::find(open_, whole) != open_.end()) {
       return fail(ErrorKind::invalid, path.string() + " names itself, by way of other files");
     }
-    if (static_cast<int>(open_.size()) >= kDepthMax) {
+    if (static_cast<int>(open_.size()) >= kIncludeDepthMax) {
       return fail(ErrorKind::invalid, path.string() + ": too many files that name files");
     }
+    TRY_SET(const std::string text, sent_ != nullptr ? sent_text(whole) : own_text(path));
+    open_.push_back(whole);
+    TRY(lines(text, path, as));
+    open_.pop_back();
+    return {};
+  }
+
+  static Result<std::string> own_text(const fs::path& path) {
+    std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (fs::exists(status) && !fs::is_regular_file(status)) {
       return fail(ErrorKind::invalid, path.string() + ": is no file");
     }
     const auto size = fs::file_size(path, error);
-    if (!error && size > kFileBytesMax) {
-      return fail(ErrorKind::invalid, path.string() + ": larger than " + format_size(kFileBytesMax),
+    if (!error && size > kRequirementsBytesMax) {
+      return fail(ErrorKind::invalid,
+                  path.string() + ": larger than " + format_size(kRequirementsBytesMax),
                   "That is no list of packages; was another file meant?");
     }
-    TRY_SET(const std::string text, read_file(path));
-    open_.push_back(whole);
-    TRY(lines(text, path, as));
-    open_.pop_back();
-    return {};
+    return read_file(path);
+  }
+
+  Result<std::string> sent_text(const fs::path& path) {
+    const auto found = sent_->texts.find(path.string());
+    if (found != sent_->texts.end()) return found->second;
+    sent_->missing.insert(path);
+    return std::string();
   }
 
   Status lines(std::string_view text, const fs::path& path, As as) {
@@ -205,7 +221,9 @@ class Reader {
     // pip looks beside the file; who installs is elsewhere.
     if (option.name == "--find-links" && !is_url(option.value) && !option.value.starts_with('/')) {
       std::error_code error;
-      option.value = fs::weakly_canonical(fs::absolute(folder / option.value), error);
+      option.value = sent_ != nullptr
+                         ? (sent_->folder / folder / option.value).lexically_normal()
+                         : fs::weakly_canonical(fs::absolute(folder / option.value), error);
     }
     add(into_.options, option.value.empty() ? option.name : option.name + " " + option.value);
     return {};
@@ -216,6 +234,7 @@ class Reader {
   }
 
   Requirements& into_;
+  SentFiles* const sent_;
   std::set<std::string> seen_;
   std::vector<fs::path> open_;
   bool placed_ = false;
@@ -234,19 +253,25 @@ void Requirements::add_to(Environment& environment) const {
 
 Result<Requirements> read_requirements(const fs::path& file) {
   Requirements found;
-  TRY(Reader(found).file(file, As::requirements));
+  TRY(RequirementsReader(found).file(file, As::requirements));
   return found;
 }
 
 Result<Requirements> parse_requirements(std::string_view text, const fs::path& file) {
   Requirements found;
-  TRY(Reader(found).lines(text, file, As::requirements));
+  TRY(RequirementsReader(found).lines(text, file, As::requirements));
+  return found;
+}
+
+Result<Requirements> read_requirements(const fs::path& file, SentFiles& sent) {
+  Requirements found;
+  TRY(RequirementsReader(found, &sent).file(file, As::requirements));
   return found;
 }
 
 Status add_requirement(Requirements& into, std::string_view line, const std::string& place,
-                       const fs::path& folder) {
-  return Reader(into).line(line, place, folder, As::requirements);
+                       const fs::path& folder, SentFiles* sent) {
+  return RequirementsReader(into, sent).line(line, place, folder, As::requirements);
 }
 
 }  // namespace trainyard::dialects

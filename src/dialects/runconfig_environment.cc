@@ -1,8 +1,11 @@
 #include "dialects/runconfig_environment.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 
 #include "base/text.h"
+#include "dialects/conda_place.h"
 #include "dialects/scalar.h"
 
 namespace trainyard::dialects {
@@ -13,10 +16,23 @@ bool is_default_name(std::string_view name) {
   return name == "default-environment" || name == "project_environment";
 }
 
-class Interpreter {
+// Whether it takes files of the folder it is built from. Without, that folder is no part of what is
+// made: a change of the code makes no new image.
+bool copies_files(std::string_view dockerfile) {
+  for (const std::string& line : split(dockerfile, '\n')) {
+    const std::string_view words = trim(line);
+    std::string verb(words.substr(0, words.find_first_of(" \t")));
+    for (char& c : verb) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const bool copies = verb == "COPY" || verb == "ADD";
+    if (copies && words.find("--from=") == std::string_view::npos) return true;
+  }
+  return false;
+}
+
+class EnvironmentInterpreter {
  public:
-  Interpreter(const Sources& sources, const std::vector<fs::path>& folders, Findings& findings,
-              EnvironmentDraft& into)
+  EnvironmentInterpreter(const Sources& sources, const std::vector<fs::path>& folders,
+                         Findings& findings, EnvironmentDraft& into)
       : sources_(sources),
         folders_(folders),
         findings_(findings),
@@ -28,12 +44,10 @@ class Interpreter {
     const bool container = in_container();
     if (container) registry();
     const bool own = flag("environment.python.userManagedDependencies").value_or(false);
-    if (!own) {
-      packages();
-    } else if (!container) {
-      const std::string path = text("environment.python.interpreterPath");
-      if (path != "python") environment_.interpreter = path;
-    }
+    const std::string path = own ? text("environment.python.interpreterPath") : "";
+    if (!own) packages();
+    if (own && !container && path != "python") environment_.interpreter = path;
+    base_conda(container);
     arguments();
   }
 
@@ -79,11 +93,16 @@ class Interpreter {
     Recipe& recipe = environment_.recipe;
     recipe.image = text("environment.docker.baseImage");
     const std::string dockerfile = text("environment.docker.baseDockerfile");
+    const std::string context = text("environment.docker.buildContext.location");
     if (!recipe.image.empty() && !dockerfile.empty()) {
       error("environment.docker.baseDockerfile",
             "environment.docker.baseDockerfile: there is a baseImage too; keep one of them");
     }
-    if (recipe.image.empty() && dockerfile.empty()) {
+    if (!recipe.image.empty() && !context.empty()) {
+      error("environment.docker.buildContext",
+            "environment.docker.buildContext: there is a baseImage too; keep one of them");
+    }
+    if (recipe.image.empty() && dockerfile.empty() && context.empty()) {
       const std::string_view key =
           flag("docker.useDocker") ? "docker.useDocker" : "environment.docker.enabled";
       findings_.push_back({Severity::warning,
@@ -96,6 +115,7 @@ class Interpreter {
     }
     recipe.kind = EnvironmentKind::container;
     if (!dockerfile.empty()) read_dockerfile(dockerfile);
+    if (!context.empty()) read_context(context);
     environment_.shm_size = text("docker.shmSize");
     if (environment_.shm_size.empty()) {
       environment_.shm_size = text("environment.docker.shmSize");
@@ -106,16 +126,42 @@ class Interpreter {
   // Its text, or the path of one.
   void read_dockerfile(const std::string& given) {
     constexpr std::string_view kKey = "environment.docker.baseDockerfile";
-    if (given.find('\n') != std::string::npos || given.starts_with("FROM ")) {
-      environment_.recipe.dockerfile = given;
-      return;
-    }
-    if (folders_.empty()) return;
+    const bool written_here = given.find('\n') != std::string::npos || given.starts_with("FROM ");
+    if (written_here) environment_.recipe.dockerfile = given;
+    if (written_here && !folders_.empty() && copies_files(given)) into_.build = folders_.front();
+    if (written_here || folders_.empty()) return;
     const fs::path file = find(given);
     if (file.empty()) return missing(kKey, given);
     auto bytes = read_file(file);
     if (!bytes) return error(kKey, std::string(kKey) + ": " + bytes.error().message);
     environment_.recipe.dockerfile = *std::move(bytes);
+    if (copies_files(environment_.recipe.dockerfile)) into_.build = file.parent_path();
+  }
+
+  // A folder; the Dockerfile is in it, or was given beside it.
+  void read_context(const std::string& given) {
+    constexpr std::string_view kKey = "environment.docker.buildContext.location";
+    std::string& dockerfile = environment_.recipe.dockerfile;
+    const bool inside = dockerfile.empty();
+    if (inside) dockerfile = text("environment.docker.buildContext.dockerfilePath");
+    if (dockerfile.empty()) dockerfile = kDockerfile;
+    if (folders_.empty()) return;
+    std::error_code ignored;
+    for (const fs::path& folder : folders_) {
+      const fs::path path = (folder / given).lexically_normal();
+      if (fs::is_directory(path, ignored)) {
+        into_.build = path;
+        break;
+      }
+    }
+    if (into_.build.empty()) {
+      return error(kKey, std::string(kKey) + ": there is no folder '" + given + "'",
+                   "It is looked for in the project and beside the file that names it.");
+    }
+    if (inside && !is_file(into_.build / dockerfile)) {
+      error(kKey,
+            std::string(kKey) + ": there is no '" + dockerfile + "' in " + into_.build.string());
+    }
   }
 
   void registry() {
@@ -143,6 +189,34 @@ class Interpreter {
     if (!requirements.empty()) {
       add_file("environment.python.requirementsFile", requirements, add_requirements);
     }
+  }
+
+  // Packages go upon it, into a virtual environment; without any it is used as it is.
+  void base_conda(bool container) {
+    constexpr std::string_view kKey = "environment.python.baseCondaEnvironment";
+    const std::string name = text(kKey);
+    if (name.empty()) return;
+    if (container) return moot(kKey, "the image has a Python of its own");
+    if (!environment_.interpreter.empty())
+      return moot(kKey, "interpreterPath names another Python");
+    Recipe& recipe = environment_.recipe;
+    if (!recipe.conda.empty()) {
+      return moot(kKey, "packages of conda's own are installed into an environment of their own");
+    }
+    if (folders_.empty()) return;
+    const auto found = find_conda_environment(name, [](const char* variable) {
+      const char* value = std::getenv(variable);
+      return std::string(value != nullptr ? value : "");
+    });
+    if (!found) {
+      return error(kKey, std::string(kKey) + ": " + found.error().message, found.error().hint);
+    }
+    const std::string python = *found / "bin" / "python";
+    const bool packages = !recipe.requirements.empty();
+    recipe.kind = packages ? EnvironmentKind::venv : EnvironmentKind::system;
+    recipe.channels.clear();
+    recipe.python = packages ? python : "";
+    if (!packages) environment_.interpreter = python;
   }
 
   bool add_file(std::string_view key, const std::string& given,
@@ -212,6 +286,12 @@ class Interpreter {
     return sources_.environment ? *sources_.environment : sources_.main;
   }
 
+  void moot(std::string_view key, std::string_view why) {
+    findings_.push_back({Severity::warning,
+                         sources_.place(key),
+                         std::string(key) + ": has no effect (" + std::string(why) + ")",
+                         {}});
+  }
   void missing(std::string_view key, const std::string& given) {
     error(key, std::string(key) + ": there is no file '" + given + "'",
           "It is looked for in the project and beside the file that names it.");
@@ -233,7 +313,7 @@ class Interpreter {
 
 void interpret_environment(const Sources& sources, const std::vector<fs::path>& folders,
                            Findings& findings, EnvironmentDraft& into) {
-  Interpreter(sources, folders, findings, into).interpret();
+  EnvironmentInterpreter(sources, folders, findings, into).interpret();
 }
 
 }  // namespace trainyard::dialects

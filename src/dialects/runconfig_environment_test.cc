@@ -11,14 +11,15 @@ using Words = std::vector<std::string>;
 namespace {
 
 // A project with train.py, a conda and a requirements file, and one run configuration.
-struct Project {
-  explicit Project(std::string_view text) {
+struct EnvironmentProject {
+  explicit EnvironmentProject(std::string_view text) {
     put("train.py", "");
     put("aml_config/conda.yml",
         "channels: [conda-forge]\ndependencies:\n- python=3.11\n- pip:\n  - numpy\n"
         "  - azureml-defaults\n");
     put("requirements.txt", "pandas\n");
     put("Dockerfile", "FROM debian:12\n");
+    put("docker/D2", "FROM debian:12\n");
     put("aml_config/t.runconfig", "script: train.py\n" + std::string(text));
   }
   void put(const fs::path& file, std::string_view text) {
@@ -32,24 +33,20 @@ struct Project {
 };
 
 Runconfig loaded(std::string_view text) {
-  auto config = Project(text).load();
+  auto config = EnvironmentProject(text).load();
   REQUIRE_MESSAGE(config, config.error().message);
   return *std::move(config);
 }
 Environment environment_of(std::string_view text) { return loaded(text).spec.environment; }
 
 std::string error_of(std::string_view text) {
-  const auto config = Project(text).load();
+  const auto config = EnvironmentProject(text).load();
   REQUIRE(!config);
   return config.error().message;
 }
 
-bool holds(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Without the places they were read from.
-Words plain(const Words& lines) {
+Words plain_words(const Words& lines) {
   Words found;
   for (const std::string& line : lines) found.push_back(line.substr(0, line.find("  # ")));
   return found;
@@ -76,6 +73,47 @@ TEST_CASE("an interpreter of the user's own is the environment's") {
   CHECK(config.spec.command.front() == "/opt/py/python");
 }
 
+TEST_CASE("packages go upon a conda environment of the machine, which may be all there is") {
+  TempDir conda;
+  REQUIRE(make_dirs(conda.path() / "train/bin"));
+  const std::string python = conda.path() / "train/bin/python";
+  REQUIRE(write_file(python, "#!/bin/sh\n", 0755));
+  const std::string base = "baseCondaEnvironment: " + (conda.path() / "train").string();
+  for (const char* managed : {"false", "true"}) {
+    const Runconfig alone =
+        loaded("environment: {python: {userManagedDependencies: " + std::string(managed) + ", " +
+               base + "}}\n");
+    CHECK(alone.warnings.empty());
+    CHECK(alone.spec.environment.recipe == Recipe{});
+    CHECK(alone.spec.environment.interpreter == python);
+    CHECK(alone.spec.command.front() == "python");
+  }
+  for (const char* file :
+       {"condaDependenciesFile: aml_config/conda.yml", "requirementsFile: requirements.txt"}) {
+    const Environment upon =
+        environment_of("environment: {python: {" + base + ", " + std::string(file) + "}}\n");
+    CHECK(upon.recipe.kind == EnvironmentKind::venv);
+    CHECK(upon.recipe.python == python);
+    CHECK(upon.recipe.requirements.size() == 1);
+    CHECK(upon.interpreter.empty());
+  }
+}
+
+TEST_CASE("a conda environment of the machine that cannot be used is told") {
+  const Runconfig inside = loaded(
+      "environment: {docker: {enabled: true, baseImage: i}, python: {baseCondaEnvironment: x}}\n");
+  REQUIRE(inside.warnings.size() == 1);
+  CHECK(inside.warnings[0].contains("has no effect (the image has a Python of its own)"));
+  const Runconfig condas = loaded(
+      "environment: {python: {baseCondaEnvironment: x, condaDependencies: {dependencies: "
+      "[python=3.8, cudatoolkit]}}}\n");
+  REQUIRE(condas.warnings.size() == 1);
+  CHECK(condas.warnings[0].contains("into an environment of their own"));
+  CHECK(error_of("environment: {python: {baseCondaEnvironment: /no/such/place}}\n")
+            .contains("t.runconfig:2: environment.python.baseCondaEnvironment: there is no conda "
+                      "environment '/no/such/place' on this machine"));
+}
+
 TEST_CASE("a name alone is a registered or curated environment") {
   const Environment latest = environment_of("environment: {name: AzureML-Minimal}\n");
   CHECK(latest.name == "AzureML-Minimal");
@@ -91,15 +129,15 @@ TEST_CASE("a conda file is found from the project or beside the run configuratio
         "environment: {python: {condaDependenciesFile: " + std::string(path) + "}}\n");
     CHECK(made.recipe.kind != EnvironmentKind::system);
     CHECK(made.recipe.python == "3.11");
-    CHECK(plain(made.recipe.requirements) == Words{"numpy"});
-    CHECK(plain(made.left_out) == Words{"azureml-defaults"});
+    CHECK(plain_words(made.recipe.requirements) == Words{"numpy"});
+    CHECK(plain_words(made.left_out) == Words{"azureml-defaults"});
   }
-  CHECK(
-      plain(environment_of("CondaDependenciesFile: aml_config/conda.yml\n").recipe.requirements) ==
-      Words{"numpy"});
-  CHECK(holds(error_of("environment:\n  python:\n    condaDependenciesFile: none.yml\n"),
-              "t.runconfig:4: environment.python.condaDependenciesFile: there is no file "
-              "'none.yml'"));
+  CHECK(plain_words(
+            environment_of("CondaDependenciesFile: aml_config/conda.yml\n").recipe.requirements) ==
+        Words{"numpy"});
+  CHECK(error_of("environment:\n  python:\n    condaDependenciesFile: none.yml\n")
+            .contains("t.runconfig:4: environment.python.condaDependenciesFile: there is no file "
+                      "'none.yml'"));
 }
 
 TEST_CASE("conda's packages may stand in the run configuration itself") {
@@ -107,7 +145,7 @@ TEST_CASE("conda's packages may stand in the run configuration itself") {
       "environment:\n  python:\n    condaDependencies:\n      dependencies:\n      - python=3.10\n"
       "      - pip: [tqdm]\n");
   CHECK(made.recipe.python == "3.10");
-  CHECK(plain(made.recipe.requirements) == Words{"tqdm"});
+  CHECK(plain_words(made.recipe.requirements) == Words{"tqdm"});
 }
 
 TEST_CASE("an image, its packages, arguments and size of shared memory make a container") {
@@ -117,7 +155,7 @@ TEST_CASE("an image, its packages, arguments and size of shared memory make a co
       "    condaDependenciesFile: aml_config/conda.yml\n");
   CHECK(made.recipe.kind == EnvironmentKind::container);
   CHECK(made.recipe.image == "debian:12");
-  CHECK(plain(made.recipe.requirements) == Words{"numpy"});
+  CHECK(plain_words(made.recipe.requirements) == Words{"numpy"});
   CHECK(made.shm_size == "4g");
   CHECK(made.arguments == Words{"-v", "/data:/data"});
 }
@@ -148,8 +186,39 @@ TEST_CASE("a Dockerfile is its text, or the path of one") {
   CHECK(environment_of("environment:\n  docker:\n    enabled: true\n    baseDockerfile: |\n"
                        "      FROM debian\n      RUN true\n")
             .recipe.dockerfile == "FROM debian\nRUN true\n");
-  CHECK(holds(error_of("environment: {docker: {enabled: true, baseDockerfile: none}}\n"),
-              "t.runconfig:2: environment.docker.baseDockerfile: there is no file 'none'"));
+  const EnvironmentProject folder(
+      "environment: {docker: {enabled: true, buildContext: {location: docker, dockerfilePath: "
+      "D2}}}\n");
+  const auto config = folder.load();
+  REQUIRE(config);
+  CHECK(config->build == folder.dir.path() / "docker");
+  CHECK(config->spec.environment.recipe.dockerfile == "D2");
+  CHECK(error_of("environment: {docker: {enabled: true, buildContext: {location: none}}}\n")
+            .contains("there is no folder 'none'"));
+  CHECK(error_of("environment: {docker: {enabled: true, buildContext: {location: docker}}}\n")
+            .contains("there is no 'Dockerfile'"));
+  CHECK(error_of("environment: {docker: {enabled: true, baseImage: a, "
+                 "buildContext: {location: docker}}}\n")
+            .contains("keep one of them"));
+  CHECK(error_of("environment: {docker: {enabled: true, baseDockerfile: none}}\n")
+            .contains("t.runconfig:2: environment.docker.baseDockerfile: there is no file 'none'"));
+}
+
+TEST_CASE("a Dockerfile that copies files is built of the folder it lies in, any other of none") {
+  EnvironmentProject project("environment: {docker: {enabled: true, baseDockerfile: docker/D2}}\n");
+  CHECK(project.load()->build.empty());
+  project.put("docker/D2", "FROM debian:12\nWORKDIR /app\ncopy . .\nCMD python main.py\n");
+  CHECK(project.load()->build == project.dir.path() / "docker");
+  project.put("docker/D2", "FROM debian:12 AS a\nRUN true\nFROM debian:12\nCOPY --from=a /x /x\n");
+  CHECK(project.load()->build.empty());
+}
+
+TEST_CASE("an image needs no script: it has a command of its own") {
+  EnvironmentProject project("");
+  project.put("aml_config/t.runconfig", "environment: {docker: {enabled: true, baseImage: i}}\n");
+  const auto config = project.load();
+  REQUIRE(config);
+  CHECK(config->spec.command.empty());
 }
 
 TEST_CASE("a registry's password is kept apart from the environment") {
@@ -160,16 +229,16 @@ TEST_CASE("a registry's password is kept apart from the environment") {
   CHECK(config.spec.environment.registry.address == "r.example");
   CHECK(config.spec.environment.registry.username == "ada");
   CHECK(config.spec.environment.registry.secret.empty());
-  CHECK(holds(error_of("environment: {docker: {enabled: true, baseImage: i, baseImageRegistry: "
-                       "{password: hush}}}\n"),
-              "of which registry?"));
+  CHECK(error_of("environment: {docker: {enabled: true, baseImage: i, baseImageRegistry: "
+                 "{password: hush}}}\n")
+            .contains("of which registry?"));
 }
 
 TEST_CASE("docker without an image warns, and the packages are installed on the machine") {
   const Runconfig config = loaded(
       "environment: {docker: {enabled: true}, python: {requirementsFile: requirements.txt}}\n");
   REQUIRE(config.warnings.size() == 1);
-  CHECK(holds(config.warnings[0], "no image is named"));
+  CHECK(config.warnings[0].contains("no image is named"));
   CHECK(config.spec.environment.recipe.kind == EnvironmentKind::venv);
-  CHECK(plain(config.spec.environment.recipe.requirements) == Words{"pandas"});
+  CHECK(plain_words(config.spec.environment.recipe.requirements) == Words{"pandas"});
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "dialects/runconfig.h"
 
@@ -11,11 +12,6 @@ namespace {
 constexpr std::string_view kExtension = ".runconfig";
 constexpr std::array<std::string_view, 2> kFolders = {".azureml", "aml_config"};
 constexpr size_t kListedMax = 20;
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
 
 std::string_view without_extension(std::string_view name) {
   if (name.ends_with(kExtension)) name.remove_suffix(kExtension.size());

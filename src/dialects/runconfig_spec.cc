@@ -13,15 +13,10 @@ namespace {
 constexpr int64_t kSecondsMax = 10LL * 365 * 24 * 3600;
 constexpr int64_t kCountMax = 100'000;
 
-std::string lower(std::string_view text) {
-  std::string small;
-  for (const char c : text) small.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c);
-  return small;
-}
-
-class Interpreter {
+class SpecInterpreter {
  public:
-  Interpreter(const Sources& sources, const RunconfigAsk& ask, Findings& findings, Runconfig& into)
+  SpecInterpreter(const Sources& sources, const RunconfigAsk& ask, Findings& findings,
+                  Runconfig& into)
       : sources_(sources), ask_(ask), findings_(findings), into_(into), spec_(into.spec) {}
 
   void interpret() {
@@ -33,6 +28,9 @@ class Interpreter {
     spec_.keep_outputs = flag("history.outputCollection").value_or(true);
     variables("environment.environmentVariables");
     variables("environmentVariables");
+    if (flag("docker.useDocker").value_or(flag("environment.docker.enabled").value_or(false))) {
+      spec_.preparation = text("environment.docker.preparation.commandLine").value_or("");
+    }
     framework();
     communicator();
     if (ask_.words.empty()) {
@@ -255,7 +253,7 @@ class Interpreter {
 
 void interpret(const Sources& sources, const RunconfigAsk& ask, Findings& findings,
                Runconfig& into) {
-  Interpreter(sources, ask, findings, into).interpret();
+  SpecInterpreter(sources, ask, findings, into).interpret();
 }
 
 }  // namespace trainyard::dialects

@@ -161,7 +161,7 @@ struct Lab {
   }
 };
 
-struct Yard {
+struct LabYard {
   Lab& lab;
   MonotoneClock clock;
   NullLog log;
@@ -170,7 +170,7 @@ struct Yard {
   std::map<std::string, Engine::Going> gone;
   std::unique_ptr<Engine> engine;
 
-  explicit Yard(Lab& one) : lab(one) {
+  explicit LabYard(Lab& one) : lab(one) {
     lab.ask("clear");
     make();
   }
@@ -264,7 +264,7 @@ TEST_CASE(
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   yard.place("wide", 3);
   for (const char* node : {"0", "1", "2"}) CHECK(yard.said("start:wide:" + std::string(node)));
   CHECK(yard.waits_for("wide", "Slurm started it on n[1-3]"));
@@ -285,15 +285,15 @@ TEST_CASE("real Slurm: a job that waits for nodes says how many are free") {
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   yard.place("first", 3, 2);
   CHECK(yard.said("start:first:0"));
   yard.place("second", 2, 2);
   CHECK(yard.waits_for("second", "waits for 2 nodes: 0 idle of 3, 3 in use"));
-  REQUIRE(yard.engine->kill(Yard::id("second")));
+  REQUIRE(yard.engine->kill(LabYard::id("second")));
   CHECK(yard.wait_gone("second").why.ends_with("was cancelled"));
   CHECK_FALSE(yard.wait_gone("second").refused);
-  REQUIRE(yard.engine->release(Yard::id("first")));
+  REQUIRE(yard.engine->release(LabYard::id("first")));
   CHECK(yard.eventually([&] { return yard.state_of("first") == "CANCELLED"; }));
 }
 
@@ -301,7 +301,7 @@ TEST_CASE("real Slurm: what Slurm refuses is told in its own words") {
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   yard.place("many", 9);
   const Engine::Going many = yard.wait_gone("many");
   CHECK(many.refused);
@@ -318,7 +318,7 @@ TEST_CASE("real Slurm: a job that is preempted or whose node fails was evicted")
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   yard.place("preempted", 3, 2);
   CHECK(yard.said("start:preempted:2"));
   lab.ask("run sbatch --partition=prod --nodes=3 --exclusive --output=/dev/null --wrap=true");
@@ -340,7 +340,7 @@ TEST_CASE("real Slurm: a controller that is away for a while loses nothing") {
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   yard.place("before");
   CHECK(yard.said("start:before:0"));
   lab.ask("stop_controller");
@@ -349,7 +349,7 @@ TEST_CASE("real Slurm: a controller that is away for a while loses nothing") {
   CHECK(yard.gone.empty());
   lab.ask("start_controller");
   CHECK(yard.said("start:during:0"));
-  CHECK(yard.engine->inspect(Yard::id("before")) == Placement::live);
+  CHECK(yard.engine->inspect(LabYard::id("before")) == Placement::live);
   CHECK(yard.gone.empty());
 }
 
@@ -359,7 +359,7 @@ TEST_CASE(
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   lab.ask("keep_memory");
   yard.place("forgotten");
   CHECK(yard.said("start:forgotten:0"));
@@ -376,8 +376,8 @@ TEST_CASE(
     if (!yard.is_gone(run)) next = run;
   }
   REQUIRE_FALSE(next.empty());
-  REQUIRE(yard.engine->release(Yard::id("forgotten")));
-  CHECK(yard.engine->inspect(Yard::id("forgotten")) == Placement::unknown);
+  REQUIRE(yard.engine->release(LabYard::id("forgotten")));
+  CHECK(yard.engine->inspect(LabYard::id("forgotten")) == Placement::unknown);
 }
 
 TEST_CASE(
@@ -385,25 +385,25 @@ TEST_CASE(
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   yard.place("known");
   CHECK(yard.said("start:known:0"));
   yard.place("orphan");
   CHECK(yard.said("start:orphan:0"));
   yard.make();
-  REQUIRE(yard.engine->recover(Yard::id("known")));
-  REQUIRE(yard.engine->recover(Yard::id("never-was")));
+  REQUIRE(yard.engine->recover(LabYard::id("known")));
+  REQUIRE(yard.engine->recover(LabYard::id("never-was")));
   CHECK(yard.wait_gone("never-was").why == "Slurm has no job of it");
   CHECK(yard.eventually([&] { return yard.state_of("orphan") == "CANCELLED"; }));
   CHECK(yard.state_of("known") == "RUNNING");
-  CHECK(yard.engine->inspect(Yard::id("known")) == Placement::live);
+  CHECK(yard.engine->inspect(LabYard::id("known")) == Placement::live);
 }
 
 TEST_CASE("real Slurm: a node that cannot reach the server says where it looked for it") {
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   const std::string url = lab.words["url"];
   const std::string nobody = url.substr(0, url.rfind(':')) + ":1";
   yard.place("astray", 1, 1, nobody);
@@ -416,7 +416,7 @@ TEST_CASE(
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   yard.make("", "[ \"$SLURMD_NODENAME\" != n2 ] || exit 3");
   yard.place("broken", 3);
   const std::string why = yard.wait_gone("broken").why;
@@ -427,7 +427,7 @@ TEST_CASE("real Slurm: a job that somebody else cancels is not to be tried again
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   yard.place("unwanted", 2);
   CHECK(yard.said("start:unwanted:1"));
   lab.ask("run scancel --me --name=ty-unwanted.1");
@@ -442,7 +442,7 @@ TEST_CASE("real Slurm: many at once are one array, of which each place is an att
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   constexpr int kMany = 40;  // Six have room.
   const auto run = [](int i) { return "place" + std::to_string(i); };
   const auto in_slurm = [&](int count) {
@@ -462,7 +462,7 @@ TEST_CASE("real Slurm: many at once are one array, of which each place is an att
   CHECK(std::ranges::unique(arrays).begin() - arrays.begin() <= 3);
   // One that waits, and one that runs.
   for (const int i : {20, 2}) {
-    REQUIRE(yard.engine->kill(Yard::id(run(i))));
+    REQUIRE(yard.engine->kill(LabYard::id(run(i))));
     CHECK(yard.wait_gone(run(i)).why.ends_with("was cancelled"));
   }
   CHECK(yard.said("stop:" + run(2) + ":0"));
@@ -470,16 +470,16 @@ TEST_CASE("real Slurm: many at once are one array, of which each place is an att
 
   yard.make();  // It knows of each what Slurm shows, and of one nobody knows.
   for (int i = 0; i < kMany; ++i) {
-    if (i != 20 && i != 2 && i != 30) REQUIRE(yard.engine->recover(Yard::id(run(i))));
+    if (i != 20 && i != 2 && i != 30) REQUIRE(yard.engine->recover(LabYard::id(run(i))));
   }
   CHECK(yard.waits_for(run(25), "waits for"));
   CHECK(yard.waits_for(run(3), "Slurm started it on"));
   CHECK(in_slurm(kMany - 3));
-  REQUIRE(yard.engine->kill(Yard::id(run(21))));
+  REQUIRE(yard.engine->kill(LabYard::id(run(21))));
   CHECK(yard.wait_gone(run(21)).why.ends_with("was cancelled"));
   CHECK(in_slurm(kMany - 4));
   CHECK(yard.gone.size() == 3);  // Of both engines.
-  for (int i = 0; i < kMany; ++i) REQUIRE(yard.engine->release(Yard::id(run(i))));
+  for (int i = 0; i < kMany; ++i) REQUIRE(yard.engine->release(LabYard::id(run(i))));
   CHECK(in_slurm(0));
 }
 
@@ -488,7 +488,7 @@ TEST_CASE(
   Lab* const found = the_lab();
   if (found == nullptr) return;
   Lab& lab = *found;
-  Yard yard(lab);
+  LabYard yard(lab);
   fs::remove_all(lab.dir.path() / "state");
   lab.ask("keep_memory");
   const auto run = [](int i) { return "kept" + std::to_string(i); };

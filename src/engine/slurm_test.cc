@@ -14,7 +14,7 @@ using namespace trainyard::engine;
 namespace {
 
 // A Slurm that is told by its test what it says.
-class FakeSlurm : public slurm::Commands {
+class FakePrograms : public slurm::Commands {
  public:
   Result<int64_t> submit(const std::string& script) override {
     std::unique_lock lock(mutex_);
@@ -101,17 +101,17 @@ class FakeSlurm : public slurm::Commands {
   int64_t number_ = 0;
 };
 
-struct Yard {
+struct SlurmYard {
   MonotoneClock clock;
   NullLog log;
-  FakeSlurm* slurm = nullptr;
+  FakePrograms* slurm = nullptr;
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, Engine::Going> gone;
   std::unique_ptr<Engine> engine;  // The last: its threads end first.
 
-  Yard() { make(std::make_unique<FakeSlurm>()); }
-  void make(std::unique_ptr<FakeSlurm> fake) {
+  SlurmYard() { make(std::make_unique<FakePrograms>()); }
+  void make(std::unique_ptr<FakePrograms> fake) {
     slurm = fake.get();
     SlurmOptions options{.compute = {}, .server_id = "srv1", .clock = clock, .log = log};
     options.compute.name = "lab";
@@ -152,7 +152,7 @@ struct Yard {
 }  // namespace
 
 TEST_CASE("a placed attempt becomes a job whose script has all a node needs") {
-  Yard yard;
+  SlurmYard yard;
   yard.place("fox");
   yard.wait_submitted(1);
   const std::string& script = yard.slurm->scripts_[0];
@@ -162,11 +162,11 @@ TEST_CASE("a placed attempt becomes a job whose script has all a node needs") {
     CAPTURE(part);
     CHECK(script.find(part) != std::string::npos);
   }
-  CHECK(yard.engine->inspect(Yard::id("fox")) == Placement::live);
+  CHECK(yard.engine->inspect(SlurmYard::id("fox")) == Placement::live);
 }
 
 TEST_CASE("a cluster's capacity is its largest node, and a window on its queue") {
-  Yard yard;
+  SlurmYard yard;
   yard.place("fox");
   yard.wait_submitted(1);
   Capacity capacity = yard.engine->capacity();
@@ -179,13 +179,13 @@ TEST_CASE("a cluster's capacity is its largest node, and a window on its queue")
 }
 
 TEST_CASE("many are submitted as fast as Slurm takes them") {
-  Yard yard;
+  SlurmYard yard;
   for (int i = 0; i < 300; ++i) yard.place("fox" + std::to_string(i));
   yard.slurm->wait_for([&] { return yard.slurm->attempts_ == 300; });
 }
 
 TEST_CASE("one is handed in at once, and what comes meanwhile goes together") {
-  Yard yard;
+  SlurmYard yard;
   yard.slurm->set_shut(true);
   yard.place("first");
   yard.slurm->wait_for([&] { return yard.slurm->calls_ == 1; });
@@ -194,11 +194,11 @@ TEST_CASE("one is handed in at once, and what comes meanwhile goes together") {
   yard.slurm->wait_for([&] { return yard.slurm->attempts_ == 129; });
   CHECK(yard.slurm->scripts_[0].find("--array") == std::string::npos);
   CHECK(yard.slurm->scripts_.size() == 3);
-  CHECK(yard.engine->inspect(Yard::id("fox127")) == Placement::live);
+  CHECK(yard.engine->inspect(SlurmYard::id("fox127")) == Placement::live);
 }
 
 TEST_CASE("a Slurm that takes no arrays gets each alone") {
-  Yard yard;
+  SlurmYard yard;
   yard.slurm->no_arrays_ = true;
   yard.slurm->set_shut(true);
   yard.place("first");
@@ -211,12 +211,12 @@ TEST_CASE("a Slurm that takes no arrays gets each alone") {
 }
 
 TEST_CASE("the end of a job, its refusal and its loss are told on a thread of the engine") {
-  Yard yard;
+  SlurmYard yard;
   yard.place("ends");
   yard.wait_submitted(1);
   yard.slurm->set_state("NODE_FAIL");
   CHECK(yard.wait_gone("ends.1").evicted);
-  CHECK(yard.engine->inspect(Yard::id("ends")) == Placement::gone);
+  CHECK(yard.engine->inspect(SlurmYard::id("ends")) == Placement::gone);
 
   yard.place("lost");
   yard.wait_submitted(2);
@@ -231,12 +231,12 @@ TEST_CASE("the end of a job, its refusal and its loss are told on a thread of th
 }
 
 TEST_CASE("a controller that is away is said, and placed on when it is back") {
-  Yard yard;
+  SlurmYard yard;
   yard.slurm->set_error(Error{ErrorKind::unavailable, "Unable to contact slurm controller"});
   yard.place("fox");
   std::string words;
   for (int i = 0; i < 1'000'000 && words.find("does not answer") == std::string::npos; ++i) {
-    words = yard.engine->waits_for(Yard::id("fox"));
+    words = yard.engine->waits_for(SlurmYard::id("fox"));
   }
   CHECK(words.find("Unable to contact slurm controller") != std::string::npos);
   yard.slurm->set_error(std::nullopt);
@@ -244,20 +244,20 @@ TEST_CASE("a controller that is away is said, and placed on when it is back") {
 }
 
 TEST_CASE("killed and released attempts leave no job") {
-  Yard yard;
+  SlurmYard yard;
   yard.place("killed");
   yard.wait_submitted(1);
-  REQUIRE(yard.engine->kill(Yard::id("killed")));
+  REQUIRE(yard.engine->kill(SlurmYard::id("killed")));
   // Who is killed just while it is handed in is gone before that comes back.
   const std::string why = yard.wait_gone("killed.1").why;
   const bool told = why == "its Slurm job 1 was cancelled" || why == "it was taken back";
   CHECK_MESSAGE(told, why);
-  REQUIRE(yard.engine->release(Yard::id("killed")));
-  CHECK(yard.engine->inspect(Yard::id("killed")) == Placement::unknown);
+  REQUIRE(yard.engine->release(SlurmYard::id("killed")));
+  CHECK(yard.engine->inspect(SlurmYard::id("killed")) == Placement::unknown);
 }
 
 TEST_CASE("an engine with work under way can be taken down at once") {
-  Yard yard;
+  SlurmYard yard;
   for (int i = 0; i < 50; ++i) yard.place("fox" + std::to_string(i));
   yard.engine.reset();
 }

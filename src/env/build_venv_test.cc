@@ -15,13 +15,13 @@ namespace {
 using Lines = std::vector<std::string>;
 
 // The tools a test is run with: PATH as it is, and PATH without uv.
-struct Place {
+struct VenvPlace {
   TempDir temp;
   Settings settings = test_settings(temp.path());
   fs::path wheels = temp.path() / "wheels";
   Recorder recorder;
 
-  Place() {
+  VenvPlace() {
     for (const char* name : {"PIP_FIND_LINKS", "PIP_INDEX_URL", "UV_INDEX_URL", "UV_CACHE_DIR"}) {
       settings.variables.erase(name);
     }
@@ -80,7 +80,7 @@ std::string said_by(const fs::path& program, const Lines& arguments, const Setti
 }
 
 TEST_CASE("packages are installed, with what they need, and all versions are in the lock") {
-  Place place;
+  VenvPlace place;
   WITH_EACH_INSTALLER(place)
   const auto made = place.build_in("first", place.environment({"tytwo  # requirements.txt:1"}));
   REQUIRE_MESSAGE(made, made.error().message);
@@ -94,7 +94,7 @@ TEST_CASE("packages are installed, with what they need, and all versions are in 
 }
 
 TEST_CASE("what was built may be moved: its programs find it again") {
-  Place place;
+  VenvPlace place;
   WITH_EACH_INSTALLER(place)
   REQUIRE(place.build_in("first", place.environment({"tyone"})));
   const fs::path moved = place.temp.path() / "else where";
@@ -111,7 +111,7 @@ TEST_CASE("what was built may be moved: its programs find it again") {
 }
 
 TEST_CASE("a lock is installed as it is, newer versions or not") {
-  Place place;
+  VenvPlace place;
   WITH_EACH_INSTALLER(place)
   Environment asked = place.environment({"tyone"});
   CHECK(place.build_in("free", asked)->lock == Lines{"tyone==2.0"});
@@ -122,7 +122,7 @@ TEST_CASE("a lock is installed as it is, newer versions or not") {
 }
 
 TEST_CASE("a constraint bounds a version and installs nothing") {
-  Place place;
+  VenvPlace place;
   WITH_EACH_INSTALLER(place)
   Environment asked = place.environment({"tyone"});
   asked.recipe.options.insert(asked.recipe.options.end(),
@@ -133,7 +133,7 @@ TEST_CASE("a constraint bounds a version and installs nothing") {
 }
 
 TEST_CASE("a package that does not exist is told in the resolver's words, with the user's line") {
-  Place place;
+  VenvPlace place;
   WITH_EACH_INSTALLER(place)
   const auto made =
       place.build_in("first", place.environment({"tyone  # my/requirements.txt:1",
@@ -147,7 +147,7 @@ TEST_CASE("a package that does not exist is told in the resolver's words, with t
 }
 
 TEST_CASE("two requirements that exclude each other are both named") {
-  Place place;
+  VenvPlace place;
   WITH_EACH_INSTALLER(place)
   const auto made =
       place.build_in("first", place.environment({"tytwo  # r.txt:1", "tyone==2.0  # r.txt:2"}));
@@ -159,7 +159,7 @@ TEST_CASE("two requirements that exclude each other are both named") {
 }
 
 TEST_CASE("no packages at all are an environment too") {
-  Place place;
+  VenvPlace place;
   WITH_EACH_INSTALLER(place)
   const auto made = place.build_in("first", place.environment({}));
   REQUIRE_MESSAGE(made, made.error().message);
@@ -167,7 +167,7 @@ TEST_CASE("no packages at all are an environment too") {
 }
 
 TEST_CASE("an index that cannot be reached is told as that, with what to set") {
-  Place place;
+  VenvPlace place;
   WITH_EACH_INSTALLER(place)
   place.settings.variables["UV_HTTP_RETRIES"] = "0";
   place.settings.variables["PIP_RETRIES"] = "1";
@@ -182,7 +182,7 @@ TEST_CASE("an index that cannot be reached is told as that, with what to set") {
 }
 
 TEST_CASE("a stop kills the installer and what it has started, at once") {
-  Place place;
+  VenvPlace place;
   const fs::path pid = place.temp.path() / "pid";
   write_program(place.temp.path() / "fake" / "uv", "echo begun; sleep 1000 & echo $! > " +
                                                        pid.string() + ".new; mv " + pid.string() +
@@ -200,7 +200,7 @@ TEST_CASE("a stop kills the installer and what it has started, at once") {
 }
 
 TEST_CASE("a full disk is told as one") {
-  Place place;
+  VenvPlace place;
   write_program(place.temp.path() / "fake" / "uv",
                 "echo 'error: Failed to write: No space left on device (os error 28)'; exit 2\n");
   place.settings.variables["PATH"] =
@@ -211,7 +211,7 @@ TEST_CASE("a full disk is told as one") {
 }
 
 TEST_CASE("without uv and pip it says what to install") {
-  Place place;
+  VenvPlace place;
   place.without_uv();
   // An interpreter as of a machine without pip: the real one, but for that module.
   const fs::path python = place.temp.path() / "bin" / "python3";
@@ -230,7 +230,7 @@ TEST_CASE("without uv and pip it says what to install") {
 }
 
 TEST_CASE("lines that are no packages are refused, whoever sends them") {
-  Place place;
+  VenvPlace place;
   CHECK(place.build_in("a", place.environment({"-r /etc/passwd"})).error().kind ==
         ErrorKind::invalid);
   CHECK(place.build_in("b", place.environment({"tyone\n-r /etc/passwd"})).error().kind ==

@@ -35,14 +35,14 @@ Result<fs::path> python_with_pip(const Install& install, const Settings& setting
 
 // "Installing collected packages: a, b, c" -> 3
 int installing(std::string_view line) {
-  constexpr std::string_view kBegin = "Installing collected packages: ";
-  if (!line.starts_with(kBegin)) return 0;
+  constexpr std::string_view kCollected = "Installing collected packages: ";
+  if (!line.starts_with(kCollected)) return 0;
   return static_cast<int>(std::ranges::count(line, ',')) + 1;
 }
 
-class Progress {
+class PipProgress {
  public:
-  explicit Progress(Watcher& watcher) : watcher_(watcher) { watcher_.progress("resolving"); }
+  explicit PipProgress(Watcher& watcher) : watcher_(watcher) { watcher_.progress("resolving"); }
 
   bool line(std::string_view text) {
     if (trim(text).starts_with("Collecting ")) {
@@ -102,7 +102,7 @@ Status install_by_pip(const Install& install, const Settings& settings, Watcher&
       words.push_back(name);
       if (!value.empty()) words.push_back(value);
     }
-    Progress progress(watcher);
+    PipProgress progress(watcher);
     TRY(run_step({std::move(words), variables, install.folder}, "pip", install, watcher,
                  [&](std::string_view line) { return progress.line(line); }));
   }

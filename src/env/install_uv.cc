@@ -17,9 +17,9 @@ int count_in(std::string_view line, std::string_view verb) {
 
 // uv draws bars for a terminal and says little to a file. How far it is shows in what it has put
 // into its cache since it knew what to fetch.
-class Progress {
+class UvProgress {
  public:
-  Progress(fs::path cache, Watcher& watcher) : cache_(std::move(cache)), watcher_(watcher) {
+  UvProgress(fs::path cache, Watcher& watcher) : cache_(std::move(cache)), watcher_(watcher) {
     watcher_.progress("resolving");
   }
 
@@ -123,7 +123,7 @@ Status install_by_uv(const fs::path& uv, const Install& install, const Settings&
     words.insert(words.end(), {"-c", install.constraints.filename()});
   }
   for (std::string& word : arguments_of(install.options)) words.push_back(std::move(word));
-  Progress progress(variables["UV_CACHE_DIR"], watcher);
+  UvProgress progress(variables["UV_CACHE_DIR"], watcher);
   return run_step(
       step(std::move(words)), "uv", install, watcher,
       [&](std::string_view line) { return progress.line(line); }, [&] { progress.tick(); });

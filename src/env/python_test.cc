@@ -12,11 +12,11 @@ void write_python(const fs::path& file, const std::string& version) {
   write_program(file, "printf '" + version + "\\ncpython\\nx86_64\\n" + file.string() + "\\n'\n");
 }
 
-struct Machine {
+struct PythonMachine {
   TempDir temp;
   Settings settings;
 
-  Machine() {
+  PythonMachine() {
     settings.variables = {
         {"PATH", (temp.path() / "bin").string() + ":" + (temp.path() / "other").string()},
         {"HOME", temp.path() / "home"}};
@@ -56,7 +56,7 @@ TEST_CASE("versions are what was asked for") {
 }
 
 TEST_CASE("an interpreter is found in PATH, then where pyenv and uv have theirs") {
-  const Machine machine;
+  const PythonMachine machine;
   CHECK(machine.found("") == "3.11.2");
   CHECK(machine.found("3.11") == "3.11.2");
   CHECK(machine.found("3.9") == "3.9.18");
@@ -70,7 +70,7 @@ TEST_CASE("an interpreter is found in PATH, then where pyenv and uv have theirs"
 }
 
 TEST_CASE("one that is not here is told with those that are, and how to get it") {
-  const Machine machine;
+  const PythonMachine machine;
   const auto none = find_python("3.7", machine.settings);
   REQUIRE(!none);
   CHECK(none.error().kind == ErrorKind::not_found);
@@ -83,7 +83,7 @@ TEST_CASE("one that is not here is told with those that are, and how to get it")
 }
 
 TEST_CASE("a shim with nothing behind it, and what is no Python, are passed over") {
-  const Machine machine;
+  const PythonMachine machine;
   write_program(machine.temp.path() / "bin" / "python3.9", "echo 'not found' >&2; exit 127\n");
   CHECK(machine.found("3.9") == "3.9.18");
   write_program(machine.temp.path() / "bin" / "python3.9", "echo hello\n");
@@ -94,7 +94,7 @@ TEST_CASE("a shim with nothing behind it, and what is no Python, are passed over
 }
 
 TEST_CASE("the platform says what a hash has to know") {
-  const Machine machine;
+  const PythonMachine machine;
   Recipe recipe;
   CHECK(platform_of(recipe, machine.settings).value().empty());
   recipe.kind = EnvironmentKind::venv;

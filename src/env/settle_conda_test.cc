@@ -15,11 +15,11 @@ constexpr std::string_view kList = R"({
   ]}
 })";
 
-struct Place {
+struct SettlePlace {
   TempDir temp;
   fs::path root = temp.path() / "built" / "root";
 
-  Place() {
+  SettlePlace() {
     for (const char* name : {"conda-meta", "etc", "lib", "bin", "share"}) {
       REQUIRE(make_dirs(root / name));
     }
@@ -34,7 +34,7 @@ struct Place {
 };
 
 TEST_CASE("files of conda's packages get the path they will have; no byte of a binary moves") {
-  const Place place;
+  const SettlePlace place;
   const size_t size = place.read("lib/thing.so").size();
   REQUIRE(settle_conda(place.root, "/short/root"));
   CHECK(place.read("etc/thing.conf") == "at = /short/root/x\n");
@@ -45,7 +45,7 @@ TEST_CASE("files of conda's packages get the path they will have; no byte of a b
 }
 
 TEST_CASE("it can be settled again elsewhere, as far as there is room") {
-  const Place place;
+  const SettlePlace place;
   REQUIRE(settle_conda(place.root, "/short/root"));
   REQUIRE(settle_conda(place.root, "/not/so/short/root"));
   CHECK(place.read("etc/thing.conf") == "at = /not/so/short/root/x\n");

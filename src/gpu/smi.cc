@@ -33,7 +33,7 @@ std::vector<std::string> fields_of(std::string_view line) {
 }
 
 // -1 for what a device does not tell: "[N/A]", "[Not Supported]".
-double number_of(std::string_view text) {
+double figure_of(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() && number >= 0 ? number : -1;
@@ -41,13 +41,13 @@ double number_of(std::string_view text) {
 
 std::optional<Usage> usage_of(std::string_view line) {
   const std::vector<std::string> fields = fields_of(line);
-  if (fields.size() != 5 || number_of(fields[0]) < 0) return std::nullopt;
-  Usage usage{.index = static_cast<int>(number_of(fields[0]))};
-  usage.utilization = number_of(fields[1]);
-  const double used_mb = number_of(fields[2]);
+  if (fields.size() != 5 || figure_of(fields[0]) < 0) return std::nullopt;
+  Usage usage{.index = static_cast<int>(figure_of(fields[0]))};
+  usage.utilization = figure_of(fields[1]);
+  const double used_mb = figure_of(fields[2]);
   if (used_mb >= 0) usage.memory_used_bytes = static_cast<int64_t>(used_mb) * kMebibyte;
-  usage.power_watts = number_of(fields[3]);
-  usage.temperature = static_cast<int>(number_of(fields[4]));
+  usage.power_watts = figure_of(fields[3]);
+  usage.temperature = static_cast<int>(figure_of(fields[4]));
   return usage;
 }
 
@@ -113,14 +113,14 @@ class SmiDriver : public Driver {
     for (const std::string& line : split(*said, '\n')) {
       if (trim(line).empty()) continue;
       const std::vector<std::string> fields = fields_of(line);
-      if (fields.size() != 5 || number_of(fields[0]) < 0 || number_of(fields[3]) < 0) {
+      if (fields.size() != 5 || figure_of(fields[0]) < 0 || figure_of(fields[3]) < 0) {
         remarks.push_back("a GPU is left out: nvidia-smi says of it: " + line);
         continue;
       }
-      devices.push_back({.index = static_cast<int>(number_of(fields[0])),
+      devices.push_back({.index = static_cast<int>(figure_of(fields[0])),
                          .uuid = fields[1],
                          .name = fields[2],
-                         .memory_bytes = static_cast<int64_t>(number_of(fields[3])) * kMebibyte});
+                         .memory_bytes = static_cast<int64_t>(figure_of(fields[3])) * kMebibyte});
       version_ = fields[4];
     }
     return "";

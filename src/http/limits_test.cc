@@ -6,13 +6,13 @@ namespace trainyard::http {
 
 namespace {
 
-Response hello(const Request&) { return Response::text("hello"); }
+Response hello_briefly(const Request&) { return Response::text("hello"); }
 
 }  // namespace
 
 TEST_CASE("a client whose headers take too long is cut, however it dawdles") {
   TestServer test;
-  test.on(Method::get, "/", hello);
+  test.on(Method::get, "/", hello_briefly);
   test.options.header_deadline = seconds(1);
   test.start();
   RawClient silent(test);
@@ -54,7 +54,7 @@ TEST_CASE("a client that falls silent in its body is cut") {
 
 TEST_CASE("a body that trickles is cut when the whole request takes too long") {
   TestServer test;
-  test.on(Method::post, "/", hello);
+  test.on(Method::post, "/", hello_briefly);
   test.options.silence_deadline = seconds(30);
   test.options.request_deadline = seconds(1);
   test.start();
@@ -73,7 +73,7 @@ TEST_CASE("a body that trickles is cut when the whole request takes too long") {
 
 TEST_CASE("a connection that idles is closed without a word") {
   TestServer test;
-  test.on(Method::get, "/", hello);
+  test.on(Method::get, "/", hello_briefly);
   test.options.idle_deadline = seconds(1);
   test.start();
   RawClient never(test);
@@ -118,7 +118,7 @@ TEST_CASE("a slow reader that goes on reading gets all of its answer") {
 
 TEST_CASE("a body of 1 GB is refused at once, unread") {
   TestServer test;
-  test.on(Method::post, "/", hello);
+  test.on(Method::post, "/", hello_briefly);
   test.start();
   RawClient raw(test);
   const auto start = steady_clock::now();
@@ -151,7 +151,7 @@ TEST_CASE("a body of 1 GB is refused at once, unread") {
 
 TEST_CASE("connections over the cap are closed at once") {
   TestServer test;
-  test.on(Method::get, "/", hello);
+  test.on(Method::get, "/", hello_briefly);
   test.options.connections_max = 3;
   test.start();
   std::vector<std::unique_ptr<RawClient>> kept;

@@ -13,7 +13,7 @@ namespace trainyard::http {
 
 namespace {
 
-Response hello(const Request&) { return Response::text("hello"); }
+Response hello_world(const Request&) { return Response::text("hello"); }
 
 Handler file_handler(const fs::path& path, uint64_t offset, uint64_t size) {
   return [=](const Request&) {
@@ -52,7 +52,7 @@ TEST_CASE("a request is answered over the Unix socket and over TCP") {
 
 TEST_CASE("an unknown path is 404, a known one with another method 405") {
   TestServer test;
-  test.on(Method::get, "/a", hello);
+  test.on(Method::get, "/a", hello_world);
   test.start();
   Client client = test.client();
   CHECK(get(client, "/b").value().status == 404);
@@ -65,7 +65,7 @@ TEST_CASE("an unknown path is 404, a known one with another method 405") {
 
 TEST_CASE("what is not a request is answered 400, and the connection ends") {
   TestServer test;
-  test.on(Method::get, "/{x...}", hello);
+  test.on(Method::get, "/{x...}", hello_world);
   test.start();
   for (const char* bad : {"hello\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET /%00 HTTP/1.1\r\n\r\n",
                           "GET /a%zz HTTP/1.1\r\n\r\n", "GET /?x=%0 HTTP/1.1\r\n\r\n",
@@ -80,7 +80,7 @@ TEST_CASE("what is not a request is answered 400, and the connection ends") {
 
 TEST_CASE("headers over the limit are answered 431") {
   TestServer test;
-  test.on(Method::get, "/", hello);
+  test.on(Method::get, "/", hello_world);
   test.options.header_bytes_max = 4096;
   test.start();
   RawClient raw(test);
@@ -92,7 +92,7 @@ TEST_CASE("headers over the limit are answered 431") {
 TEST_CASE("a HEAD is answered with the length and without the body") {
   TestServer test;
   write_file(test.dir.path() / "f", std::string(100'000, 'f')).value();
-  test.on(Method::get, "/text", hello);
+  test.on(Method::get, "/text", hello_world);
   test.on(Method::get, "/file", file_handler(test.dir.path() / "f", 0, 100'000));
   test.on(Method::head, "/known", [](const Request&) {
     Response response;
@@ -116,7 +116,7 @@ TEST_CASE("a HEAD is answered with the length and without the body") {
 
 TEST_CASE("a connection is kept for the next request, unless the client wants it closed") {
   TestServer test;
-  test.on(Method::get, "/", hello);
+  test.on(Method::get, "/", hello_world);
   test.start();
   RawClient raw(test);
   raw.send("GET / HTTP/1.1\r\n\r\n");
@@ -219,7 +219,7 @@ TEST_CASE("a handler that throws is a 500, and the next request is served") {
   TestServer test;
   test.on(Method::get, "/bad",
           [](const Request&) -> Response { throw std::runtime_error("secret detail"); });
-  test.on(Method::get, "/", hello);
+  test.on(Method::get, "/", hello_world);
   test.start();
   Client client = test.client();
   const Response response = get(client, "/bad").value();
@@ -248,7 +248,7 @@ TEST_CASE("the socket is private, may have a long path, and replaces a dead one"
   while (deep.string().size() < 150) deep /= "a-folder-with-a-long-name";
   REQUIRE(make_dirs(deep));
   test.options.unix_socket = deep / "socket";
-  test.on(Method::get, "/", hello);
+  test.on(Method::get, "/", hello_world);
   const mode_t old = ::umask(0);
   {
     auto dead = listen_unix(test.options.unix_socket);

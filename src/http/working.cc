@@ -9,8 +9,9 @@ namespace trainyard::http {
 
 namespace {
 
-constexpr uint64_t kTurnBytesMax = 4 * 1024 * 1024;  // Then the next one in the queue has its turn.
-constexpr uint64_t kSmallFile = 64 * 1024;           // Sent together with its head.
+constexpr uint64_t kWorkTurnBytesMax =
+    4 * 1024 * 1024;                        // Then the next one in the queue has its turn.
+constexpr uint64_t kSmallFile = 64 * 1024;  // Sent together with its head.
 
 }  // namespace
 
@@ -105,7 +106,7 @@ void Connection::take_upload(std::span<char> scratch) {
     const std::string waiting = std::exchange(in_, std::string());
     if (feed_upload(scratch, waiting)) return;
   }
-  for (uint64_t turn = 0; turn < kTurnBytesMax;) {
+  for (uint64_t turn = 0; turn < kWorkTurnBytesMax;) {
     const ssize_t n = receive(scratch);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) {

@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-constexpr std::pair<EnvironmentKind, std::string_view> kKinds[] = {
+constexpr std::pair<EnvironmentKind, std::string_view> kEnvironmentKinds[] = {
     {EnvironmentKind::system, "system"},
     {EnvironmentKind::venv, "venv"},
     {EnvironmentKind::conda, "conda"},
@@ -56,14 +56,14 @@ void add(std::string& text, const std::vector<std::string>& values) {
 }  // namespace
 
 std::string_view to_string(EnvironmentKind kind) {
-  for (const auto& [known, name] : kKinds) {
+  for (const auto& [known, name] : kEnvironmentKinds) {
     if (known == kind) return name;
   }
   return "system";
 }
 
 Result<EnvironmentKind> environment_kind_from(std::string_view name) {
-  for (const auto& [kind, known] : kKinds) {
+  for (const auto& [kind, known] : kEnvironmentKinds) {
     if (known == name) return kind;
   }
   return fail(ErrorKind::invalid, "'" + std::string(name) + "' is no kind of environment",
@@ -87,6 +87,8 @@ std::string recipe_hash(const Recipe& recipe) {
     add(text, name);
     add(text, value);
   }
+  // Where there is none the hash is what it was before there were any.
+  if (!recipe.image_digest.empty()) text += "image " + recipe.image_digest;
   return sha256(text).hex();
 }
 

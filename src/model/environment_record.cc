@@ -4,17 +4,12 @@
 
 #include "base/hash.h"
 #include "base/id.h"
+#include "base/text.h"
 
 namespace trainyard {
 namespace {
 
 constexpr std::string_view kTheirs[] = {"microsoft", "azureml"};
-
-std::string lower(std::string_view text) {
-  std::string low(text);
-  for (char& c : low) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return low;
-}
 
 template <class T>
 void append(std::vector<T>& to, const std::vector<T>& more) {
@@ -90,6 +85,7 @@ Status check_environment_name(std::string_view name) {
 std::string fingerprint(const Environment& environment) {
   Recipe recipe = environment.recipe;
   recipe.platform.clear();
+  recipe.image_digest.clear();  // A version is what was written: the file's name.
   std::string text = "trainyard registered environment 1\n";
   put(text, recipe_hash(recipe));
   put(text, environment.interpreter);

@@ -20,7 +20,7 @@ constexpr std::array<Name<EndCause>, 9> kCauses = {{
     {EndCause::peer_failed, "peer_failed"},
 }};
 
-constexpr std::array<Name<ReportKind>, 8> kKinds = {{
+constexpr std::array<Name<ReportKind>, 8> kReportKinds = {{
     {ReportKind::preparing, "preparing"},
     {ReportKind::ready, "ready"},
     {ReportKind::starting, "starting"},
@@ -53,9 +53,9 @@ std::string_view to_string(EndCause cause) { return name_of(kCauses, cause); }
 Result<EndCause> end_cause_from(std::string_view name) {
   return value_of<EndCause>(kCauses, name, "a cause of an attempt's end");
 }
-std::string_view to_string(ReportKind kind) { return name_of(kKinds, kind); }
+std::string_view to_string(ReportKind kind) { return name_of(kReportKinds, kind); }
 Result<ReportKind> report_kind_from(std::string_view name) {
-  return value_of<ReportKind>(kKinds, name, "a kind of report");
+  return value_of<ReportKind>(kReportKinds, name, "a kind of report");
 }
 
 }  // namespace trainyard

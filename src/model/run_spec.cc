@@ -23,24 +23,25 @@ constexpr std::array<std::string_view, 4> kRetryCauses = {"failed", "lost", "no_
 
 // Bounds that keep a mistyped number from becoming a fork bomb or an endless name.
 constexpr int kProcessesMax = 1024;
-constexpr int kNodesMax = 100'000;
-constexpr size_t kTextMax = 4096;
+constexpr int kRunNodesMax = 100'000;
+constexpr size_t kRunTextMax = 4096;
 constexpr size_t kArgumentsMax = 64 * 1024;
+constexpr size_t kPreparationMax = 128 * 1024 - 1;  // What Linux takes as one word.
 constexpr int64_t kSecondsMax = 10LL * 365 * 24 * 3600;
 constexpr int kRetriesMax = 1000;
 constexpr size_t kDescriptionMax = 1024 * 1024;
 
-std::unexpected<Error> refuse(std::string message, std::string hint = {}) {
+std::unexpected<Error> refuse_spec(std::string message, std::string hint = {}) {
   return fail(ErrorKind::invalid, std::move(message), std::move(hint));
 }
 
 Status check_variables(const std::map<std::string, std::string>& variables) {
   for (const auto& [name, value] : variables) {
     if (name.empty() || name.find_first_of(std::string("=\0", 2)) != std::string::npos) {
-      return refuse("environment variable '" + name + "': a name has no '=' and is not empty");
+      return refuse_spec("environment variable '" + name + "': a name has no '=' and is not empty");
     }
     if (value.find('\0') != std::string::npos) {
-      return refuse("environment variable '" + name + "': its value holds a NUL byte");
+      return refuse_spec("environment variable '" + name + "': its value holds a NUL byte");
     }
   }
   return {};
@@ -50,28 +51,29 @@ Status check_numbers(const RunSpec& spec) {
   const auto within = [](int64_t value, int64_t low, int64_t high) {
     return value >= low && value <= high;
   };
-  if (!within(spec.nodes, 1, kNodesMax)) return refuse("nodes must be at least 1");
+  if (!within(spec.nodes, 1, kRunNodesMax)) return refuse_spec("nodes must be at least 1");
   if (!within(spec.processes_per_node, 1, kProcessesMax)) {
-    return refuse("processes per node must be 1 to " + std::to_string(kProcessesMax));
+    return refuse_spec("processes per node must be 1 to " + std::to_string(kProcessesMax));
   }
   if (!within(spec.parameter_servers, 0, kProcessesMax)) {
-    return refuse("parameter servers must be 0 to " + std::to_string(kProcessesMax));
+    return refuse_spec("parameter servers must be 0 to " + std::to_string(kProcessesMax));
   }
   if (spec.parameter_servers > 0 && spec.distribution != "tensorflow") {
-    return refuse("only TensorFlow has parameter servers", "Give --distribution tensorflow.");
+    return refuse_spec("only TensorFlow has parameter servers", "Give --distribution tensorflow.");
   }
-  if (!within(spec.resources.cpus, 1, 1'000'000)) return refuse("cpus must be at least 1");
-  if (spec.resources.memory_bytes < 0) return refuse("memory must not be negative");
-  if (!within(spec.resources.gpus, 0, 1'000'000)) return refuse("gpus must not be negative");
-  if (!within(spec.time_limit_s, 0, kSecondsMax)) return refuse("the time limit is out of range");
-  if (!within(spec.grace_s, 0, kSecondsMax)) return refuse("the grace time is out of range");
+  if (!within(spec.resources.cpus, 1, 1'000'000)) return refuse_spec("cpus must be at least 1");
+  if (spec.resources.memory_bytes < 0) return refuse_spec("memory must not be negative");
+  if (!within(spec.resources.gpus, 0, 1'000'000)) return refuse_spec("gpus must not be negative");
+  if (!within(spec.time_limit_s, 0, kSecondsMax))
+    return refuse_spec("the time limit is out of range");
+  if (!within(spec.grace_s, 0, kSecondsMax)) return refuse_spec("the grace time is out of range");
   return {};
 }
 
 Status check_command(const RunSpec& spec) {
   if (spec.interactive) {
     if (spec.command.empty()) return {};
-    return refuse("an interactive run has no command");
+    return refuse_spec("an interactive run has no command");
   }
   // An image has a command of its own. What a name stands for, the server knows.
   const Environment& environment = spec.environment;
@@ -79,15 +81,26 @@ Status check_command(const RunSpec& spec) {
                        (!environment.name.empty() && environment.hash.empty());
   if (spec.command.empty() && has_own) return {};
   if (spec.command.empty() || spec.command.front().empty()) {
-    return refuse("there is no command",
-                  "Put it after --, as in: trainyard submit -- python train.py");
+    return refuse_spec("there is no command",
+                       "Put it after --, as in: trainyard submit -- python train.py");
   }
   if (spec.form == CommandForm::shell && spec.command.size() != 1) {
-    return refuse("a command for the shell is one text");
+    return refuse_spec("a command for the shell is one text");
   }
-  if (spec.command.size() > kArgumentsMax) return refuse("the command has too many arguments");
+  if (spec.command.size() > kArgumentsMax) return refuse_spec("the command has too many arguments");
   for (const std::string& word : spec.command) {
-    if (word.find('\0') != std::string::npos) return refuse("the command holds a NUL byte");
+    if (word.find('\0') != std::string::npos) return refuse_spec("the command holds a NUL byte");
+  }
+  return {};
+}
+
+Status check_preparation(const RunSpec& spec) {
+  if (spec.preparation.find('\0') != std::string::npos) {
+    return refuse_spec("the job preparation holds a NUL byte");
+  }
+  if (spec.preparation.size() > kPreparationMax) {
+    return refuse_spec("the job preparation is too long",
+                       "Put it into a script beside the code, and name that.");
   }
   return {};
 }
@@ -96,24 +109,24 @@ Status check_command(const RunSpec& spec) {
 Status check_secret_name(const std::string& name) {
   TRY(check_name(name, "secret"));
   constexpr std::string_view kOurs[] = {"TRAINYARD_", "AZUREML_", "AZ_BATCH", "OMPI_"};
-  constexpr std::string_view kTheirs[] = {"PATH", "HOME", "USER", "LANG", "PYTHONPATH"};
+  constexpr std::string_view kMachines[] = {"PATH", "HOME", "USER", "LANG", "PYTHONPATH"};
   const bool taken =
       std::any_of(std::begin(kOurs), std::end(kOurs),
                   [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
-      std::find(std::begin(kTheirs), std::end(kTheirs), name) != std::end(kTheirs);
+      std::find(std::begin(kMachines), std::end(kMachines), name) != std::end(kMachines);
   if (!taken) return {};
-  return refuse("secret '" + name + "': a run's variable of that name has another meaning",
-                "Keep it under another name.");
+  return refuse_spec("secret '" + name + "': a run's variable of that name has another meaning",
+                     "Keep it under another name.");
 }
 
 Status check_retry(const RetryPolicy& retry) {
   if (retry.max < 0 || retry.max > kRetriesMax) {
-    return refuse("retries must be 0 to " + std::to_string(kRetriesMax));
+    return refuse_spec("retries must be 0 to " + std::to_string(kRetriesMax));
   }
   for (const std::string& cause : retry.causes) {
     if (std::find(kRetryCauses.begin(), kRetryCauses.end(), cause) == kRetryCauses.end()) {
-      return refuse("'" + cause + "' is not a cause to try again for",
-                    "Causes: failed, lost, no_space, time_limit.");
+      return refuse_spec("'" + cause + "' is not a cause to try again for",
+                         "Causes: failed, lost, no_space, time_limit.");
     }
   }
   return {};
@@ -125,7 +138,7 @@ Status check_outputs(const RunSpec& spec) {
     const bool strays =
         path.find("..") != std::string::npos || path.find('\0') != std::string::npos;
     if (name.empty() || strays || !path.starts_with("outputs/")) {
-      return refuse("output '" + name + "': must lie in outputs/");
+      return refuse_spec("output '" + name + "': must lie in outputs/");
     }
   }
   return {};
@@ -142,8 +155,8 @@ Result<CommandForm> command_form_from(std::string_view name) {
   for (const auto& [form, known] : kForms) {
     if (known == name) return form;
   }
-  return refuse("'" + std::string(name) + "' is not a form of command",
-                "Forms: exec, expand, shell.");
+  return refuse_spec("'" + std::string(name) + "' is not a form of command",
+                     "Forms: exec, expand, shell.");
 }
 
 std::string_view to_string(Priority priority) {
@@ -156,7 +169,8 @@ Result<Priority> priority_from(std::string_view name) {
   for (const auto& [priority, known] : kPriorities) {
     if (known == name) return priority;
   }
-  return refuse("'" + std::string(name) + "' is not a priority", "Priorities: low, normal, high.");
+  return refuse_spec("'" + std::string(name) + "' is not a priority",
+                     "Priorities: low, normal, high.");
 }
 
 bool retries(const RetryPolicy& policy, std::string_view cause) {
@@ -191,25 +205,26 @@ Status check_spec(const RunSpec& spec) {
   TRY(check_name(spec.target, "target"));
   if (!spec.host.empty()) TRY(check_name(spec.host, "host"));
   if (spec.experiment.empty()) {
-    return refuse("the experiment has no name", "Give one with -e NAME.");
+    return refuse_spec("the experiment has no name", "Give one with -e NAME.");
   }
-  if (spec.experiment.size() > kTextMax || spec.display_name.size() > kTextMax) {
-    return refuse("a name is longer than " + std::to_string(kTextMax) + " bytes");
+  if (spec.experiment.size() > kRunTextMax || spec.display_name.size() > kRunTextMax) {
+    return refuse_spec("a name is longer than " + std::to_string(kRunTextMax) + " bytes");
   }
-  if (spec.description.size() > kDescriptionMax) return refuse("the description is too long");
+  if (spec.description.size() > kDescriptionMax) return refuse_spec("the description is too long");
   TRY(check_command(spec));
+  TRY(check_preparation(spec));
   TRY(check_retry(spec.retry));
   TRY(check_outputs(spec));
   for (const std::string& secret : spec.secrets) {
     TRY(check_secret_name(secret));
     if (spec.environment_variables.contains(secret)) {
-      return refuse("variable " + secret + " is given twice, as a value and as a secret");
+      return refuse_spec("variable " + secret + " is given twice, as a value and as a secret");
     }
   }
   constexpr std::array kDistributions = {"", "none", "pytorch", "mpi", "tensorflow"};
   if (std::ranges::find(kDistributions, spec.distribution) == kDistributions.end()) {
-    return refuse("distribution '" + spec.distribution + "' is not known",
-                  "Known: none, pytorch, mpi, tensorflow.");
+    return refuse_spec("distribution '" + spec.distribution + "' is not known",
+                       "Known: none, pytorch, mpi, tensorflow.");
   }
   TRY(check_variables(spec.environment_variables));
   TRY(check_variables(spec.submit_environment));

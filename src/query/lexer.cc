@@ -12,7 +12,6 @@ namespace {
 constexpr size_t kTextMax = 64 * 1024;  // Bytes; a query is typed by a person or a short script.
 
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 struct Sign {

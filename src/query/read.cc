@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
+
 namespace trainyard::query {
 namespace {
 
@@ -15,8 +17,6 @@ using wire::Json;
 
 constexpr int kDepthMax = 256;  // What is deeper is left to wire::parse(), which does not recur.
 constexpr size_t kWholeDigitsMax = 18;  // As many digits fit 64 bits, whatever they are.
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Reads what is usual, and says no to the rest: false means "not by me", not "wrong".
 // Members and elements gather on two stacks until their number is known, so that each object and

@@ -7,7 +7,8 @@ namespace {
 
 using wire::Json;
 
-constexpr int kDepthMax = 1000;  // Of documents and answers: copying recurs, and so does printing.
+constexpr int kValueDepthMax =
+    1000;  // Of documents and answers: copying recurs, and so does printing.
 
 const Json kNull = nullptr;
 const Json kTrue = true;
@@ -17,7 +18,7 @@ const Json::object_t& members_of(const Json& json) { return json.get_ref<const J
 
 std::unexpected<Error> fail_depth() {
   return fail(ErrorKind::invalid,
-              "query: the values nest deeper than " + std::to_string(kDepthMax) + " levels",
+              "query: the values nest deeper than " + std::to_string(kValueDepthMax) + " levels",
               "Pick the part you need: a path into the document does not go through all of it.");
 }
 
@@ -136,7 +137,7 @@ Status Workspace::charge(size_t steps) {
 
 Result<bool> Workspace::equal(Value left, Value right, int depth) {
   TRY(charge(1));
-  if (depth > kDepthMax) return fail_depth();
+  if (depth > kValueDepthMax) return fail_depth();
   if (left.type() != right.type()) return false;
   switch (left.type()) {
     case Type::null:
@@ -179,7 +180,7 @@ Result<bool> Workspace::equal_members(Value left, Value right, int depth) {
 
 Result<Json> Workspace::copy(Value value, int depth) {
   TRY(charge(kStepsPerCopy));
-  if (depth > kDepthMax) return fail_depth();
+  if (depth > kValueDepthMax) return fail_depth();
   if (value.is_array()) {
     Json array = Json::array();
     auto& elements = array.get_ref<Json::array_t&>();

@@ -13,7 +13,7 @@ extern char** environ;
 namespace trainyard::runtime {
 namespace {
 
-constexpr int kExitFailed = 1;
+constexpr int kProgramFailed = 1;
 constexpr int kExitUsage = 2;
 // All nodes were ready when mpirun was started; one that takes longer has died since.
 constexpr milliseconds kNodePatience{60'000};
@@ -41,7 +41,7 @@ int mpi_agent(const std::vector<std::string>& words) {
   prctl(PR_SET_NAME, "trainyard-agent");
   const auto fail_with = [](const std::string& text) {
     std::fprintf(stderr, "trainyard: mpirun's agent: %s\n", text.c_str());
-    return kExitFailed;
+    return kProgramFailed;
   };
   if (words.size() < 2) return fail_with("no host or no command");
   const Result<std::vector<MpiHost>> hosts = parse_hosts(mpi_variable(kMpiHosts));

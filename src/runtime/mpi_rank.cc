@@ -19,7 +19,7 @@
 namespace trainyard::runtime {
 namespace {
 
-constexpr int kExitFailed = 1;
+constexpr int kRankFailed = 1;
 // mpirun ends all when one has called MPI_Abort. That one ends by itself, with its code, if it is
 // let.
 constexpr int kOwnEndMs = 300;
@@ -58,7 +58,7 @@ class RankCarrier {
   bool terminated_ = false;
   bool stopped_ = false;  // By mpirun.
   bool over_ = false;
-  int code_ = kExitFailed;
+  int code_ = kRankFailed;
 };
 
 Result<Fd> watch_signals() {
@@ -176,7 +176,7 @@ int mpi_rank() {
   RankCarrier carrier;
   if (const Status started = carrier.start(); !started) {
     std::fprintf(stderr, "trainyard: %s\n", started.error().message.c_str());
-    return kExitFailed;
+    return kRankFailed;
   }
   return carrier.carry();
 }

@@ -16,7 +16,7 @@
 namespace trainyard::runtime {
 namespace {
 
-constexpr seconds kPatience{60};
+constexpr seconds kRanksPatience{60};
 
 // This test program again, as one of the programs below.
 TEST_CASE("be a program of MPI's" * doctest::skip()) {
@@ -93,7 +93,7 @@ struct Node {
   // Until all is dead; `look` is called whenever there may be something new.
   template <class F>
   void carry(F&& look) {
-    const auto until = std::chrono::steady_clock::now() + kPatience;
+    const auto until = std::chrono::steady_clock::now() + kRanksPatience;
     while (!dead) {
       REQUIRE_MESSAGE(std::chrono::steady_clock::now() < until, "the ranks do not end");
       std::vector<pollfd> polled{{ranks->event_fd(), POLLIN, 0}};

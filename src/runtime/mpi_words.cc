@@ -14,8 +14,9 @@
 namespace trainyard::runtime {
 namespace {
 
-constexpr size_t kFdsMax = 3;
-constexpr int kBacklog = 4096;  // Of many ranks that begin at once; the kernel has its own limit.
+constexpr size_t kPassedFdsMax = 3;
+constexpr int kWordsBacklog =
+    4096;  // Of many ranks that begin at once; the kernel has its own limit.
 
 struct Address {
   sockaddr_un address{};
@@ -60,7 +61,7 @@ Result<Fd> listen_mpi(const std::string& name) {
   TRY_SET(Fd fd, open_socket());
   const Address at = address_of(name);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) != 0 ||
-      listen(fd.get(), kBacklog) != 0) {
+      listen(fd.get(), kWordsBacklog) != 0) {
     return fail_errno(errno, "listen for MPI's processes");
   }
   return fd;
@@ -88,7 +89,7 @@ Result<Fd> connect_mpi(const std::string& name) {
 Status send_mpi(int fd, const MpiPacket& packet, const std::vector<int>& fds) {
   MpiPacket copy = packet;
   iovec bytes{&copy, sizeof copy};
-  alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(kPassedFdsMax * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;
@@ -110,7 +111,7 @@ Status send_mpi(int fd, const MpiPacket& packet, const std::vector<int>& fds) {
 Result<MpiReceived> receive_mpi(int fd) {
   MpiReceived received;
   iovec bytes{&received.packet, sizeof received.packet};
-  alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(kPassedFdsMax * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;

@@ -22,14 +22,14 @@ RankCommand shell(const std::string& script) {
 }
 
 // Some containers allow no namespace.
-std::vector<Isolation> isolations() {
+std::vector<Isolation> rank_isolations() {
   const bool allowed = Ranks::prepare({1, "/", "mark", Isolation::pid_namespace}).has_value();
   if (!allowed) MESSAGE("no PID namespace is allowed here: only the sweep is tested");
   return allowed ? std::vector{Isolation::pid_namespace, Isolation::sweep}
                  : std::vector{Isolation::sweep};
 }
 
-struct Outcome {
+struct RanksOutcome {
   bool started = false;
   std::optional<StartFailed> start_failed;
   std::vector<RankEnded> ended;
@@ -57,8 +57,8 @@ struct Ready {
 
 // Until all is dead; `on_output` sees rank 0's output so far whenever there is more.
 template <class F>
-Outcome carry(const Ready& ready, F&& on_output) {
-  Outcome outcome;
+RanksOutcome carry(const Ready& ready, F&& on_output) {
+  RanksOutcome outcome;
   Ranks& ranks = *ready.ranks;
   const Ranks::Outputs outputs = ranks.take_outputs(0);
   ready.start();
@@ -80,7 +80,7 @@ Outcome carry(const Ready& ready, F&& on_output) {
   return outcome;
 }
 
-Outcome carry(const Ready& ready) {
+RanksOutcome carry(const Ready& ready) {
   return carry(ready, [](const std::string&) {});
 }
 
@@ -134,11 +134,11 @@ constexpr const char* kDaemons =
 }  // namespace
 
 TEST_CASE("exit codes and signals come back as a shell has them") {
-  for (const Isolation isolation : isolations()) {
+  for (const Isolation isolation : rank_isolations()) {
     const TempDir folder;
     const auto ranks =
         prepare({shell("exit 3"), shell("kill -9 $$"), shell("true")}, folder.path(), isolation);
-    const Outcome outcome = carry(ranks);
+    const RanksOutcome outcome = carry(ranks);
     CHECK(outcome.started);
     REQUIRE(outcome.ended.size() == 3);
     for (const RankEnded& ended : outcome.ended) {
@@ -151,12 +151,12 @@ TEST_CASE("exit codes and signals come back as a shell has them") {
 }
 
 TEST_CASE("in a namespace a process finds itself in /proc") {
-  if (isolations().size() < 2) return;
+  if (rank_isolations().size() < 2) return;
   const TempDir folder;
   const auto ranks = prepare({shell("read pid rest < /proc/self/stat; echo $pid $$; ls /proc | "
                                     "grep -c '^[0-9]'")},
                              folder.path(), Isolation::pid_namespace);
-  const Outcome outcome = carry(ranks);
+  const RanksOutcome outcome = carry(ranks);
   const size_t space = outcome.output.find(' ');
   REQUIRE(space != std::string::npos);
   CHECK(outcome.output.substr(0, space) ==
@@ -165,11 +165,11 @@ TEST_CASE("in a namespace a process finds itself in /proc") {
 }
 
 TEST_CASE("a program that cannot be started kills the ranks started before it") {
-  for (const Isolation isolation : isolations()) {
+  for (const Isolation isolation : rank_isolations()) {
     const TempDir folder;
     const auto ranks = prepare({shell("sleep 1000"), {{"pyhton"}, {{"PATH", "/usr/bin"}}}},
                                folder.path(), isolation);
-    const Outcome outcome = carry(ranks);
+    const RanksOutcome outcome = carry(ranks);
     CHECK_FALSE(outcome.started);
     REQUIRE(outcome.start_failed);
     CHECK(outcome.start_failed->rank == 1);
@@ -178,19 +178,20 @@ TEST_CASE("a program that cannot be started kills the ranks started before it") 
 }
 
 TEST_CASE("when the last rank has ended, its daemons are killed") {
-  for (const Isolation isolation : isolations()) {
+  for (const Isolation isolation : rank_isolations()) {
     const TempDir folder;
     Alive alive(folder.path());
     const auto ranks =
         prepare({shell(std::string(kDaemons) + "echo up; sleep 0.2")}, folder.path(), isolation);
-    const Outcome outcome = carry(ranks, [&](const std::string&) { alive.wait_for_writers(2); });
+    const RanksOutcome outcome =
+        carry(ranks, [&](const std::string&) { alive.wait_for_writers(2); });
     CHECK(outcome.ended.size() == 1);
     CHECK(alive.gone_within(0));
   }
 }
 
 TEST_CASE("kill -9 of the supervisor kills everything, double-forked daemons too") {
-  for (const Isolation isolation : isolations()) {
+  for (const Isolation isolation : rank_isolations()) {
     const TempDir folder;
     Alive alive(folder.path());
     const pid_t supervisor = fork();
@@ -206,13 +207,13 @@ TEST_CASE("kill -9 of the supervisor kills everything, double-forked daemons too
 }
 
 TEST_CASE("kill -9 of init itself kills everything and is noticed") {
-  for (const Isolation isolation : isolations()) {
+  for (const Isolation isolation : rank_isolations()) {
     const TempDir folder;
     Alive alive(folder.path());
     const auto ranks = prepare({shell(std::string(kDaemons) + "echo up; exec sleep 1000")},
                                folder.path(), isolation);
     const pid_t init = ranks->leftovers().init;
-    const Outcome outcome = carry(ranks, [&](const std::string&) {
+    const RanksOutcome outcome = carry(ranks, [&](const std::string&) {
       alive.wait_for_writers(2);
       kill(init, SIGKILL);
     });
@@ -245,7 +246,7 @@ TEST_CASE("what is left when supervisor and init are both killed is found by its
 }
 
 TEST_CASE("a script saves on SIGTERM while its children live") {
-  for (const Isolation isolation : isolations()) {
+  for (const Isolation isolation : rank_isolations()) {
     const TempDir folder;
     // The child would say so if it got the signal.
     const auto ranks = prepare({shell("sh -c 'trap \"echo child-got-it\" TERM; while :; do sleep "
@@ -254,7 +255,7 @@ TEST_CASE("a script saves on SIGTERM while its children live") {
                                       "echo up; while :; do sleep 0.05; done")},
                                folder.path(), isolation);
     bool asked = false;
-    const Outcome outcome = carry(ranks, [&](const std::string&) {
+    const RanksOutcome outcome = carry(ranks, [&](const std::string&) {
       if (!std::exchange(asked, true)) ranks->terminate_first();
     });
     CHECK(outcome.output == "up\nsaved\n");
@@ -264,12 +265,12 @@ TEST_CASE("a script saves on SIGTERM while its children live") {
 }
 
 TEST_CASE("SIGTERM to the group reaches the children, SIGKILL everything") {
-  for (const Isolation isolation : isolations()) {
+  for (const Isolation isolation : rank_isolations()) {
     const TempDir folder;
     const auto ranks = prepare({shell("trap '' TERM; (trap 'echo child; exit' TERM; echo up; while "
                                       ":; do sleep 0.05; done) & wait; sleep 1000")},
                                folder.path(), isolation);
-    const Outcome outcome = carry(ranks, [&](const std::string& text) {
+    const RanksOutcome outcome = carry(ranks, [&](const std::string& text) {
       if (text == "up\n") ranks->terminate_group();
       if (text.find("child") != std::string::npos) ranks->kill_all();
     });
@@ -280,7 +281,7 @@ TEST_CASE("SIGTERM to the group reaches the children, SIGKILL everything") {
 }
 
 TEST_CASE("CPU time and memory of all processes are sampled") {
-  for (const Isolation isolation : isolations()) {
+  for (const Isolation isolation : rank_isolations()) {
     const TempDir folder;
     const auto ranks =
         prepare({shell("python3 -c \"import time; b = bytearray(100 << 20)\nwhile "
@@ -324,13 +325,13 @@ TEST_CASE("commands and variables larger than a pipe arrive, each with its own r
     }
   }
   const auto ranks = prepare(commands, folder.path(), Isolation::automatic);
-  const Outcome outcome = carry(ranks);
+  const RanksOutcome outcome = carry(ranks);
   REQUIRE(outcome.ended.size() == 2);
   for (const RankEnded& ended : outcome.ended) CHECK(ended.exit_code == 0);
 }
 
 TEST_CASE("the destructor leaves nothing behind") {
-  for (const Isolation isolation : isolations()) {
+  for (const Isolation isolation : rank_isolations()) {
     const TempDir folder;
     Alive alive(folder.path());
     {
@@ -344,7 +345,7 @@ TEST_CASE("the destructor leaves nothing behind") {
 }
 
 TEST_CASE("without privileges ranks live in a namespace too, under their own user") {
-  if (geteuid() != 0 || isolations().size() < 2) return;  // Every other test is then this one.
+  if (geteuid() != 0 || rank_isolations().size() < 2) return;  // Every other test is then this one.
   const TempDir folder;
   REQUIRE(chmod(folder.path().c_str(), 0777) == 0);
   Alive alive(folder.path());
@@ -372,7 +373,7 @@ TEST_CASE("a hundred ranks start, with the limit of open files they would have w
   setrlimit(RLIMIT_NOFILE, &low);
   std::vector<RankCommand> commands(100, shell("[ $(ulimit -n) = 64 ]"));
   const auto ranks = prepare(commands, folder.path(), Isolation::automatic);
-  const Outcome outcome = carry(ranks);
+  const RanksOutcome outcome = carry(ranks);
   setrlimit(RLIMIT_NOFILE, &before);
   REQUIRE(outcome.ended.size() == 100);
   for (const RankEnded& ended : outcome.ended) CHECK(ended.exit_code == 0);

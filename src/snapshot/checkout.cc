@@ -12,7 +12,7 @@
 namespace trainyard::snapshot {
 namespace {
 
-constexpr size_t kStretch = 16;           // Entries a thread takes at a time.
+constexpr size_t kCheckoutStretch = 16;   // Entries a thread takes at a time.
 constexpr size_t kCopyBytes = 64 * 1024;  // Larger files are copied by the kernel.
 
 // Writes entries below a root. One thread's.
@@ -123,7 +123,7 @@ Status checkout(const Tree& tree, const fs::path& folder, const OpenBlob& open, 
   TRY(check(tree));
   TRY_SET(const Fd root, open_root(folder));
   TRY(make_folders(tree, root.get(), folder));
-  return in_parallel(tree.entries.size(), threads, kStretch,
+  return in_parallel(tree.entries.size(), threads, kCheckoutStretch,
                      [&](size_t begin, size_t end) -> Status {
                        Maker maker(root.get(), folder, open);
                        for (size_t i = begin; i < end; ++i) TRY(maker.make(tree.entries[i]));

@@ -7,7 +7,7 @@
 namespace trainyard::snapshot {
 namespace {
 
-struct Bench {
+struct CheckoutBench {
   TempDir dir;
   fs::path out = dir.path() / "out";
   std::unique_ptr<blob::Store> store = *blob::open_folder(dir.path() / "blobs", dir.path() / "tmp");
@@ -30,7 +30,7 @@ int mode(const fs::path& path) { return static_cast<int>(fs::symlink_status(path
 }  // namespace
 
 TEST_CASE("capture, encode, decode and checkout bring a folder back byte for byte") {
-  Bench bench;
+  CheckoutBench bench;
   const fs::path code = bench.dir.path() / "code";
   const auto write = [&](const std::string& path, std::string_view bytes) {
     REQUIRE(make_dirs((code / path).parent_path()));
@@ -70,7 +70,7 @@ TEST_CASE("capture, encode, decode and checkout bring a folder back byte for byt
 }
 
 TEST_CASE("modes are those of the tree whatever the umask") {
-  Bench bench;
+  CheckoutBench bench;
   Tree tree;
   tree.entries = {bench.file("a/plain", "1"),
                   bench.file("a/program", "2", EntryKind::executable),
@@ -86,7 +86,7 @@ TEST_CASE("modes are those of the tree whatever the umask") {
 }
 
 TEST_CASE("nothing is written through a symlink, of the tree or of the folder") {
-  Bench bench;
+  CheckoutBench bench;
   const fs::path outside = bench.dir.path() / "outside";
   REQUIRE(make_dirs(outside));
   Tree evil;
@@ -102,7 +102,7 @@ TEST_CASE("nothing is written through a symlink, of the tree or of the folder") 
 }
 
 TEST_CASE("a path out of the folder is refused before anything is made") {
-  Bench bench;
+  CheckoutBench bench;
   for (const char* path : {"../x", "/x", "a/../../x", "."}) {
     Tree tree;
     tree.entries = {bench.file(path, "x")};
@@ -112,7 +112,7 @@ TEST_CASE("a path out of the folder is refused before anything is made") {
 }
 
 TEST_CASE("what is there already is a conflict and stays as it is") {
-  Bench bench;
+  CheckoutBench bench;
   REQUIRE(make_dirs(bench.out));
   REQUIRE(write_file(bench.out / "a", "mine"));
   Tree tree;
@@ -128,7 +128,7 @@ TEST_CASE("what is there already is a conflict and stays as it is") {
 }
 
 TEST_CASE("a missing, short or long blob is an error and leaves no file under the name") {
-  Bench bench;
+  CheckoutBench bench;
   Tree tree;
   tree.entries = {{.path = "missing", .size = 1, .digest = sha256("nowhere")}};
   CHECK(checkout(tree, bench.out, bench.opener()).error().kind == ErrorKind::not_found);
@@ -141,7 +141,7 @@ TEST_CASE("a missing, short or long blob is an error and leaves no file under th
 }
 
 TEST_CASE("an error in one of many files ends all threads") {
-  Bench bench;
+  CheckoutBench bench;
   Tree tree;
   for (int i = 1000; i < 2000; ++i)
     tree.entries.push_back(bench.file("f" + std::to_string(i), "x"));

@@ -31,7 +31,7 @@ std::string encode(const std::vector<Record>& records) {
   return bytes;
 }
 
-std::vector<Record> decode(std::string_view bytes) {
+std::vector<Record> decode_row(std::string_view bytes) {
   constexpr size_t kSum = sizeof(Digest::bytes);
   if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + kSum) return {};
   const size_t size = bytes.size() - kMagic.size() - kSum;
@@ -71,7 +71,7 @@ StatCache StatCache::load(const fs::path& folder, const fs::path& captured) {
   if (folder.empty()) return cache;
   cache.path_ = folder / (sha256(captured.string()).hex().substr(0, 32) + ".stat");
   // A cache that cannot be read costs time, not correctness.
-  if (const auto bytes = read_file(cache.path_); bytes) cache.records_ = decode(*bytes);
+  if (const auto bytes = read_file(cache.path_); bytes) cache.records_ = decode_row(*bytes);
   return cache;
 }
 

@@ -13,7 +13,7 @@ Entry file(std::string path, std::string_view bytes = "x") {
           .size = bytes.size(),
           .digest = sha256(bytes)};
 }
-Entry link(std::string path, std::string target) {
+Entry link_entry(std::string path, std::string target) {
   return {.kind = EntryKind::symlink, .path = std::move(path), .target = std::move(target)};
 }
 Entry folder(std::string path) { return {.kind = EntryKind::folder, .path = std::move(path)}; }
@@ -27,7 +27,7 @@ std::string x_line(std::string_view path) {
 
 TEST_CASE("a tree's text is a line per entry and comes back the same") {
   Tree tree;
-  tree.entries = {file("a"), folder("b"), link("c d", "../x y"), file("e/f", "hello")};
+  tree.entries = {file("a"), folder("b"), link_entry("c d", "../x y"), file("e/f", "hello")};
   tree.entries[3].kind = EntryKind::executable;
   CHECK(encode(tree) == std::string(kFirst) + x_line("a") + "folder\tb\nlink\tc d\t../x y\nexec\t" +
                             sha256("hello").hex() + "\t5\te/f\n");
@@ -44,7 +44,7 @@ TEST_CASE("names and targets of any bytes come back the same") {
     if (c != '/') all.push_back(static_cast<char>(c));
   }
   Tree tree;
-  tree.entries = {file("\n"), file(" "), file("\\x41"), link(all, "/" + all),
+  tree.entries = {file("\n"), file(" "), file("\\x41"), link_entry(all, "/" + all),
                   file("t\tt/\xff\xfe")};
   std::sort(tree.entries.begin(), tree.entries.end(),
             [](const Entry& a, const Entry& b) { return a.path < b.path; });
@@ -105,7 +105,7 @@ TEST_CASE("what encode would not have written is refused with its line") {
 }
 
 TEST_CASE("nothing may lie below a file, a symlink or an empty folder") {
-  const Entry tops[] = {file("a"), link("a", "/etc"), folder("a")};
+  const Entry tops[] = {file("a"), link_entry("a", "/etc"), folder("a")};
   for (const Entry& top : tops) {
     for (const char* below : {"a/b", "a/b/c/d"}) {
       Tree tree;
@@ -118,13 +118,13 @@ TEST_CASE("nothing may lie below a file, a symlink or an empty folder") {
     }
   }
   Tree deep;
-  deep.entries = {file("d/a"), link("d/b", "x"), file("d/b/c")};
+  deep.entries = {file("d/a"), link_entry("d/b", "x"), file("d/b/c")};
   CHECK(!check(deep));
 }
 
 TEST_CASE("random changes of a text never crash decode, and what passes is canonical") {
   Tree tree;
-  tree.entries = {file("a\n"), folder("b"), link("c", "d"), file("e/f"), file("e/g")};
+  tree.entries = {file("a\n"), folder("b"), link_entry("c", "d"), file("e/f"), file("e/g")};
   const std::string good = encode(tree);
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);

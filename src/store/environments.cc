@@ -14,12 +14,6 @@ namespace {
 
 constexpr size_t kPatternMax = 255;
 
-std::string lower(std::string_view text) {
-  std::string low(text);
-  for (char& c : low) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return low;
-}
-
 Result<Environment> read_json(const std::string& text) {
   TRY_SET(const wire::Json json, wire::parse(text));
   return wire::decode_environment(json);

@@ -21,7 +21,7 @@ EnvironmentRecord record_of(std::string name, std::vector<std::string> requireme
   return record;
 }
 
-struct Home {
+struct EnvironmentsHome {
   TempDir dir;
   FakeClock clock;
   std::unique_ptr<Store> store = open();
@@ -71,7 +71,7 @@ using Words = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("versions count up, and what does the same is the version it was") {
-  Home home;
+  EnvironmentsHome home;
   CHECK(home.version(record_of("mine", {"numpy"})) == "1");
   CHECK(home.version(record_of("mine", {"pandas"})) == "2");
   CHECK(home.version(record_of("mine", {"numpy  # again"})) == "1");
@@ -81,7 +81,7 @@ TEST_CASE("versions count up, and what does the same is the version it was") {
 }
 
 TEST_CASE("a version that is asked for is made once, and another of it is refused") {
-  Home home;
+  EnvironmentsHome home;
   CHECK(home.version(record_of("mine", {"numpy"}, "7")) == "7");
   CHECK(home.version(record_of("mine", {"numpy"}, "7")) == "7");
   const auto other = home.put(record_of("mine", {"pandas"}, "7"));
@@ -93,7 +93,7 @@ TEST_CASE("a version that is asked for is made once, and another of it is refuse
 }
 
 TEST_CASE("a name is resolved to the newest version, or the one that is named") {
-  Home home;
+  EnvironmentsHome home;
   REQUIRE(home.put(record_of("mine", {"numpy"})));
   REQUIRE(home.put(record_of("mine", {"pandas"})));
   CHECK(home.resolve("mine")->environment.version == "2");
@@ -106,7 +106,7 @@ TEST_CASE("a name is resolved to the newest version, or the one that is named") 
 }
 
 TEST_CASE("an unknown name is not found, with the nearest of both tables") {
-  Home home;
+  EnvironmentsHome home;
   REQUIRE(home.put(record_of("my-training", {"numpy"})));
   CHECK(home.resolve("my-trainin").error().hint.find("'my-training'") != std::string::npos);
   CHECK(home.resolve("tensorflo").error().hint.find("'tensorflow'") != std::string::npos);
@@ -114,14 +114,14 @@ TEST_CASE("an unknown name is not found, with the nearest of both tables") {
 }
 
 TEST_CASE("names of others are refused, and an unknown workspace") {
-  Home home;
+  EnvironmentsHome home;
   CHECK(home.version(record_of("AzureML-mine", {})).starts_with("refused"));
   CHECK(home.version(record_of("microsoft-mine", {})).starts_with("refused"));
   CHECK(home.put(record_of("mine", {}), "nowhere").error().kind == ErrorKind::not_found);
 }
 
 TEST_CASE("lists have the latest of each, newest first; or all versions of one") {
-  Home home;
+  EnvironmentsHome home;
   REQUIRE(home.put(record_of("a", {"numpy"})));
   REQUIRE(home.put(record_of("b", {"numpy"})));
   REQUIRE(home.put(record_of("a", {"pandas"})));
@@ -130,7 +130,7 @@ TEST_CASE("lists have the latest of each, newest first; or all versions of one")
 }
 
 TEST_CASE("what is archived is neither listed nor the latest, and comes back") {
-  Home home;
+  EnvironmentsHome home;
   REQUIRE(home.put(record_of("a", {"numpy"})));
   REQUIRE(home.put(record_of("a", {"pandas"})));
   const auto archive = [&](std::string version, bool archived) {
@@ -151,7 +151,7 @@ TEST_CASE("what is archived is neither listed nor the latest, and comes back") {
 }
 
 TEST_CASE("the curated names of users' files stand for packages of today") {
-  Home home;
+  EnvironmentsHome home;
   for (const char* name :
        {"tensorflow", "sklearn", "pytorch", "minimal", "AzureML-Minimal",
         "AzureML-TensorFlow-2.3-GPU", "AzureML-TensorFlow-2.3-CPU", "AzureML-Scikit-learn-0.20.3",
@@ -174,14 +174,14 @@ TEST_CASE("the curated names of users' files stand for packages of today") {
 }
 
 TEST_CASE("a registered environment comes before a curated one of its name") {
-  Home home;
+  EnvironmentsHome home;
   REQUIRE(home.put(record_of("sklearn", {"scikit-learn==1.0"})));
   CHECK(!home.resolve("sklearn")->curated());
   CHECK(home.resolve("sklearn", "4").error().message == "environment 'sklearn' has no version 4");
 }
 
 TEST_CASE("an admin changes what curated names stand for") {
-  Home home;
+  EnvironmentsHome home;
   EnvironmentRecord record = record_of("AzureML-Ours-*", {"ours"});
   record.note = "ask us";
   const auto set = [&] {
@@ -205,7 +205,7 @@ TEST_CASE("an admin changes what curated names stand for") {
 }
 
 TEST_CASE("those that are built from a folder are found, for who checks its tree") {
-  Home home;
+  EnvironmentsHome home;
   REQUIRE(home.put(record_of("plain", {"numpy"})));
   EnvironmentRecord built = record_of("built", {});
   built.environment.recipe.kind = EnvironmentKind::container;

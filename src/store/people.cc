@@ -13,7 +13,7 @@
 namespace trainyard::store {
 namespace {
 
-constexpr size_t kLabelMax = 255;
+constexpr size_t kTokenLabelMax = 255;
 
 std::unexpected<Error> no_such_user(std::string_view name) {
   return fail(ErrorKind::not_found, "user '" + std::string(name) + "' does not exist",
@@ -113,7 +113,8 @@ Status remove_user(db::Transaction& transaction, std::string_view name, WallTime
 Result<Token> insert_token(db::Transaction& transaction, std::string_view user,
                            std::string_view label, std::string_view secret,
                            std::optional<WallTime> expires, WallTime now) {
-  if (label.size() > kLabelMax) return fail(ErrorKind::invalid, "the token's label is too long");
+  if (label.size() > kTokenLabelMax)
+    return fail(ErrorKind::invalid, "the token's label is too long");
   Token token{.user = std::string(user),
               .kind = "user",
               .label = std::string(label),

@@ -15,7 +15,7 @@ using store::Store;
 
 namespace {
 
-struct Home {
+struct StoreHome {
   TempDir dir;
   FakeClock clock;
   std::unique_ptr<Store> store = open();
@@ -61,7 +61,7 @@ using Ids = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("a new home has a workspace and its admin") {
-  Home home;
+  StoreHome home;
   const auto workspaces = home.store->workspaces();
   REQUIRE(workspaces);
   REQUIRE(workspaces->size() == 1);
@@ -75,7 +75,7 @@ TEST_CASE("a new home has a workspace and its admin") {
 }
 
 TEST_CASE("what was written is there after a reopening") {
-  Home home;
+  StoreHome home;
   const RunId id = home.add("calm-finch-1");
   home.store.reset();
   home.store = home.open();
@@ -90,7 +90,7 @@ TEST_CASE("what was written is there after a reopening") {
 }
 
 TEST_CASE("a run is found by the beginning of its id") {
-  Home home;
+  StoreHome home;
   home.add("calm-finch-1");
   home.add("calm-finch-12");
   home.add("bold-heron-3");
@@ -104,7 +104,7 @@ TEST_CASE("a run is found by the beginning of its id") {
 }
 
 TEST_CASE("lists are newest first, filtered and paged") {
-  Home home;
+  StoreHome home;
   for (int i = 1; i <= 5; ++i) home.add("run-" + std::to_string(i));
   RunSpec other = store::plain_spec();
   other.experiment = "other";
@@ -133,7 +133,7 @@ TEST_CASE("lists are newest first, filtered and paged") {
 }
 
 TEST_CASE("no query of the hot path reads the history") {
-  Home home;
+  StoreHome home;
   home.add("run-1");
   const std::string_view queries[] = {
       "SELECT id FROM runs WHERE id >= 'a' AND id < 'b' ORDER BY id LIMIT 4",
@@ -177,7 +177,7 @@ TEST_CASE("no query of the hot path reads the history") {
 }
 
 TEST_CASE("a token's secret is shown once and only its hash is kept") {
-  Home home;
+  StoreHome home;
   REQUIRE(home.store->create_user("grace", Role::submitter));
   CHECK(kind_of(home.store->create_user("grace", Role::admin)) == ErrorKind::conflict);
   CHECK(kind_of(home.store->create_user("../x", Role::admin)) == ErrorKind::invalid);
@@ -203,7 +203,7 @@ TEST_CASE("a token's secret is shown once and only its hash is kept") {
 }
 
 TEST_CASE("a token ends by revoking, by its time and with its user") {
-  Home home;
+  StoreHome home;
   Store& store = *home.store;
   REQUIRE(store.create_user("grace", Role::reader));
   const auto revoked = store.create_token("grace", "", std::nullopt);
@@ -225,7 +225,7 @@ TEST_CASE("a token ends by revoking, by its time and with its user") {
 }
 
 TEST_CASE("an attempt's token is refused once a newer attempt exists") {
-  Home home;
+  StoreHome home;
   const RunId id = home.add("run-1");
   const auto place = [&](int attempt, std::string_view secret) {
     return home.store->write(Durable::no, [&](db::Transaction& t) -> Status {
@@ -250,7 +250,7 @@ TEST_CASE("an attempt's token is refused once a newer attempt exists") {
 }
 
 TEST_CASE("a workspace goes with its runs, and not while one is live") {
-  Home home;
+  StoreHome home;
   Store& store = *home.store;
   const auto made = store.create_workspace({.name = "lab", .created_by = "ada"});
   REQUIRE(made);
@@ -271,7 +271,7 @@ TEST_CASE("a workspace goes with its runs, and not while one is live") {
 }
 
 TEST_CASE("a run's files are numbered by arrival, each name once") {
-  Home home;
+  StoreHome home;
   const RunId id = home.add("run-1");
   CHECK(home.store->file(id, "logs/a.txt")->number == 1);
   CHECK(home.store->file(id, "logs/b.txt")->number == 2);
@@ -284,7 +284,7 @@ TEST_CASE("a run's files are numbered by arrival, each name once") {
 }
 
 TEST_CASE("the newest time on record is that of the last event or end") {
-  Home home;
+  StoreHome home;
   const WallTime start = home.clock.wall();
   CHECK(home.store->newest_time() == start);
   home.clock.advance(seconds(5));
@@ -301,7 +301,7 @@ TEST_CASE("the newest time on record is that of the last event or end") {
 }
 
 TEST_CASE("a backup taken under way opens as a home") {
-  Home home;
+  StoreHome home;
   home.add("run-1");
   const fs::path copy = home.dir.path() / "copy.db";
   REQUIRE(home.store->backup_to(copy));

@@ -21,12 +21,6 @@ VmSize read_size(const db::Statement& row) {
           .price_low = row.real(5)};
 }
 
-std::string lower(std::string_view text) {
-  std::string low(text);
-  for (char& c : low) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return low;
-}
-
 Result<std::optional<VmSize>> find_size(db::Db& db, std::string_view name) {
   TRY_SET(db::Statement row, db.query("SELECT name, cpus, memory_gb, gpus, price, price_low "
                                       "FROM vm_sizes WHERE name = ?",

@@ -9,8 +9,8 @@ namespace trainyard::supervisor {
 namespace {
 
 constexpr int kTriesMax = 3;  // Of what another try may mend; a server that is away is waited for.
-constexpr milliseconds kPauseFirst{50};
-constexpr milliseconds kPauseMax{1000};
+constexpr milliseconds kKeepPauseFirst{50};
+constexpr milliseconds kKeepPauseMax{1000};
 
 Result<std::string> capture_and_send(Context& context) {
   struct stat status{};
@@ -34,7 +34,7 @@ Result<std::string> capture_and_send(Context& context) {
 
 void keep_outputs(Context& context) {
   if (!context.assignment.spec.keep_outputs) return;
-  milliseconds pause = kPauseFirst;
+  milliseconds pause = kKeepPauseFirst;
   for (int tries = 1;;) {
     const Result<std::string> tree = capture_and_send(context);
     if (tree) {
@@ -54,7 +54,7 @@ void keep_outputs(Context& context) {
       break;
     }
     context.clock.sleep_until(context.clock.steady() + pause, {});
-    pause = std::min(pause * 2, kPauseMax);
+    pause = std::min(pause * 2, kKeepPauseMax);
   }
   context.note(outputs_record(context.facts));
 }

@@ -15,7 +15,7 @@
 namespace trainyard::supervisor {
 namespace {
 
-constexpr int kTriesMax = 200;
+constexpr int kPortTriesMax = 200;
 constexpr int kPortMax = 65535;
 constexpr milliseconds kNumericTimeout{1000};  // Nobody is asked.
 
@@ -66,7 +66,7 @@ Result<std::string> address_toward(const http::Address& server, milliseconds tim
 
 Result<HeldPorts> HeldPorts::take(const std::string& address, int count) {
   TRY_SET(const http::AddressList list, http::resolve(address, 0, kNumericTimeout));
-  for (int tries = 0; tries < kTriesMax && count < kPortMax; ++tries) {
+  for (int tries = 0; tries < kPortTriesMax && count < kPortMax; ++tries) {
     HeldPorts ports;
     TRY_SET(Fd first, bind_port(*list, 0));
     if (!first) continue;

@@ -1,9 +1,14 @@
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 
 #include "base/text.h"
 #include "client/blobs.h"
+#include "env/build_image.h"
 #include "env/settle_conda.h"
 #include "supervisor/contain.h"
 #include "supervisor/environment.h"
@@ -15,7 +20,7 @@ namespace {
 constexpr const char* kLogFile = "system_logs/environment.txt";
 constexpr const char* kLockFile = "system_logs/environment_lock.txt";
 constexpr uint64_t kNodeBytesMax = 50'000'000'000;  // Of a node's shelf.
-constexpr seconds kWait{1};                         // Then we look whether we are still wanted.
+constexpr seconds kEnvironmentWait{1};              // Then we look whether we are still wanted.
 
 // The server's way to it.
 class Asking {
@@ -45,7 +50,7 @@ class Asking {
       }
       if (context_.stops_early()) return fail(ErrorKind::cancelled, "it is not wanted any more");
       query.begins = false;
-      query.wait = kWait;
+      query.wait = kEnvironmentWait;
     }
   }
 
@@ -70,7 +75,9 @@ class Asking {
   void keep_log(const std::string& text) {
     if (text.empty() || context_.assignment.node > 0) return;
     std::string bytes = text;
-    const auto kept = server_.file(kLogFile, sent_, bytes);
+    // What an earlier build left there goes.
+    const auto reset = sent_ == 0 ? client::AttemptApi::Reset::yes : client::AttemptApi::Reset::no;
+    const auto kept = server_.file(kLogFile, sent_, bytes, reset);
     if (kept) sent_ = *kept;
   }
 
@@ -87,19 +94,65 @@ fs::path own_shelf(const Layout& layout) {
   return layout.environments();
 }
 
+bool has_root(const env::Shelf::Held& held) {
+  std::error_code none;
+  return fs::exists(held.folder / "root", none);
+}
+
 // Without an engine a container needs its files.
 bool is_enough(const env::Shelf::Held& held, const container::Runtime* runtime) {
-  return runtime == nullptr || runtime->name() != "bubblewrap" || fs::exists(held.folder / "root");
+  return runtime == nullptr || !runtime->needs_root() || has_root(held);
+}
+
+// What an image is called that this node's engine was given: of its content, since what the recipe
+// names may be another image tomorrow.
+std::string name_here(const Realised& realised) {
+  constexpr std::string_view kKind = "sha256:";
+  std::string_view id = realised.image;
+  if (id.starts_with(kKind)) id.remove_prefix(kKind.size());
+  constexpr size_t kDigits = 12;
+  return env::image_tag(realised.hash) + "-" + std::string(id.substr(0, kDigits));
+}
+
+// Gives this node's engine an image that was made elsewhere, or before there was an engine; once,
+// though several attempts begin together.
+Status load_image(Context& context, const env::Shelf::Held& held) {
+  container::Runtime& runtime = *context.environment.runtime;
+  const std::string name = name_here(held.realised);
+  TRY_SET(const Fd lock, open_file(held.folder / "image.lock", O_RDWR | O_CREAT, 0600));
+  if (::flock(lock.get(), LOCK_EX) != 0) return fail_errno(errno, "lock the image");
+  TRY_SET(const auto found, runtime.find_image({name}));
+  if (found) {
+    context.environment.image = *found;
+    return {};
+  }
+  context.log.line("environment: " + std::string(runtime.name()) + " is given the image as " +
+                   name);
+  TRY_SET(context.environment.image, runtime.load_root(held.folder / "root", name));
+  return {};
+}
+
+// Whose image it is that ranks are made of. One that its engine has lost, where there are no files
+// to make it of, is told of by whoever starts a rank.
+Status settle_image(Context& context, const env::Shelf::Held& held) {
+  container::Runtime* runtime = context.environment.runtime.get();
+  context.environment.image = held.realised.image;
+  if (runtime == nullptr || runtime->needs_root() || !has_root(held)) return {};
+  TRY_SET(const auto found, runtime->find_image({held.realised.image, name_here(held.realised)}));
+  if (!found) return load_image(context, held);
+  context.environment.image = *found;
+  return {};
 }
 
 Status realise_here(Context& context, const std::string& hash, const env::Shelf& shelf) {
   Asking asking(context);
   const container::Runtime* runtime = context.environment.runtime.get();
-  const bool bare = runtime != nullptr && runtime->name() == "bubblewrap";
+  const bool bare = runtime != nullptr && runtime->needs_root();
   // It may be taken away between two of our looks, if it was used long ago.
   for (;;) {
     TRY_SET(auto held, shelf.find(hash));
     if (held && is_enough(*held, runtime)) {
+      TRY(settle_image(context, *held));
       asking.keep_lock(held->realised);
       context.environment.held = std::move(held);
       return {};
@@ -120,27 +173,64 @@ Status check_python(const env::Shelf::Held& held) {
               "Install it there, name another with python in the recipe, or run in a container.");
 }
 
+// Whether this node's engine has the very image: then nothing need be fetched.
+Result<bool> has_image(Context& context, const Realised& realised) {
+  container::Runtime* runtime = context.environment.runtime.get();
+  if (runtime == nullptr || runtime->needs_root()) return false;
+  TRY_SET(const auto found, runtime->find_image({realised.image, name_here(realised)}));
+  return found.has_value();
+}
+
+// Of what was fetched without its files, as an engine had the image then.
+Status add_root(Context& context, Asking& asking, const env::Shelf::Held& held) {
+  TRY_SET(const bool there, has_image(context, held.realised));
+  if (there) return {};
+  TRY_SET(const Realised realised, asking.wait("tree"));
+  const fs::path aside = held.folder / ("fetched-" + std::to_string(getpid()));
+  Status added = context.try_until_answered([&] { return asking.fetch(realised, aside); });
+  const fs::path root = held.folder / "root";
+  if (added && ::rename((aside / "root").c_str(), root.c_str()) != 0 && !has_root(held)) {
+    added = fail_errno(errno, "rename " + root.string());
+  }
+  TRY(remove_tree(aside));  // Also where another was quicker.
+  return added;
+}
+
+Result<env::Shelf::Held> fetch_environment(Context& context, Asking& asking,
+                                           const std::string& hash, const env::Shelf& shelf) {
+  const bool engine = context.environment.runtime && !context.environment.runtime->needs_root();
+  TRY_SET(Realised realised, asking.wait(engine ? "made" : "tree"));
+  TRY_SET(const bool there, has_image(context, realised));
+  if (engine && !there) {
+    TRY_SET(realised, asking.wait("tree"));
+  }
+  const auto make = [&](const fs::path& folder) -> Result<Realised> {
+    if (there) return realised;
+    TRY(context.try_until_answered([&] { return asking.fetch(realised, folder); }));
+    if (realised.kind == EnvironmentKind::conda) {
+      TRY(env::settle_conda(folder / "root", shelf.place(hash) / "root"));
+    }
+    return realised;
+  };
+  TRY_SET(env::Shelf::Held held, shelf.make(hash, make));
+  // The one we hold stays.
+  if (const auto trimmed = shelf.trim(kNodeBytesMax); !trimmed) {
+    context.log.line("environments are not trimmed: " + trimmed.error().message);
+  }
+  return held;
+}
+
 Status realise_elsewhere(Context& context, const std::string& hash, const env::Shelf& shelf) {
   Asking asking(context);
   TRY_SET(auto held, shelf.find(hash));
   if (!held) {
-    TRY_SET(const Realised realised, asking.wait("tree"));
-    const auto make = [&](const fs::path& folder) -> Result<Realised> {
-      TRY(context.try_until_answered([&] { return asking.fetch(realised, folder); }));
-      if (realised.kind == EnvironmentKind::conda) {
-        TRY(env::settle_conda(folder / "root", shelf.place(hash) / "root"));
-      }
-      return realised;
-    };
-    TRY_SET(held, shelf.make(hash, make));
-    // The one we hold stays.
-    if (const auto trimmed = shelf.trim(kNodeBytesMax); !trimmed) {
-      context.log.line("environments are not trimmed: " + trimmed.error().message);
-    }
+    TRY_SET(held, fetch_environment(context, asking, hash, shelf));
   }
+  if (!has_root(*held)) TRY(add_root(context, asking, *held));
   if (const Status usable = check_python(*held); !usable) {
     return fail(usable.error().kind, usable.error().message + " (" + usable.error().hint + ")");
   }
+  TRY(settle_image(context, *held));
   asking.keep_lock(held->realised);
   context.environment.held = std::move(held);
   return {};

@@ -10,7 +10,7 @@
 namespace trainyard::supervisor {
 namespace {
 
-constexpr uint64_t kPieceSize = 4 << 20;  // A line that is longer is none of ours.
+constexpr uint64_t kRecordsPiece = 4 << 20;  // A line that is longer is none of ours.
 
 }  // namespace
 
@@ -45,11 +45,11 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
   };
   const Result<Fd> fd = open_file(stream.file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!fd) return give_up(fd.error().message);
-  const uint64_t size = std::min(kPieceSize, stream.size - stream.sent);
+  const uint64_t size = std::min(kRecordsPiece, stream.size - stream.sent);
   TRY_SET(buffer, read_at(fd->get(), stream.sent, size, "read records"));
   const size_t end = buffer.rfind('\n');
   if (end == std::string::npos) {
-    if (buffer.size() >= kPieceSize) return give_up("a line is longer than 4 MB");
+    if (buffer.size() >= kRecordsPiece) return give_up("a line is longer than 4 MB");
     stream.stuck = stream.size;
     return {};
   }

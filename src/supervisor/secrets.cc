@@ -12,8 +12,8 @@ namespace trainyard::supervisor {
 namespace {
 
 constexpr seconds kPatience{300};
-constexpr milliseconds kPauseFirst{50};
-constexpr milliseconds kPauseMax{1000};
+constexpr milliseconds kSecretsPauseFirst{50};
+constexpr milliseconds kSecretsPauseMax{1000};
 
 // Inherited by the ranks: a core holds their variables.
 void leave_no_core() {
@@ -41,7 +41,7 @@ Secrets fetch_secrets(const Assignment& assignment) {
   client::AttemptApi server(client, assignment.id(), assignment.node);
   MonotoneClock clock;
   const SteadyTime until = clock.steady() + kPatience;
-  for (milliseconds pause = kPauseFirst;; pause = std::min(pause * 2, kPauseMax)) {
+  for (milliseconds pause = kSecretsPauseFirst;; pause = std::min(pause * 2, kSecretsPauseMax)) {
     auto values = server.secrets();
     if (values) {
       secrets.values = *std::move(values);
@@ -49,7 +49,7 @@ Secrets fetch_secrets(const Assignment& assignment) {
     }
     if (values.error().kind != ErrorKind::unavailable || clock.steady() >= until) {
       const Error& error = values.error();
-      secrets.error = error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+      secrets.error = told(error);
       return secrets;
     }
     clock.sleep_until(clock.steady() + pause, {});

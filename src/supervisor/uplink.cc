@@ -13,8 +13,8 @@ constexpr size_t kConsoleHurry = 64 << 10;
 constexpr size_t kFrameSize = 1 << 20;
 constexpr size_t kReportsPerCall = 64;
 constexpr int kFilePiecesPerRound = 8;
-constexpr milliseconds kPauseFirst{20};
-constexpr milliseconds kPauseMax{1000};
+constexpr milliseconds kUplinkPauseFirst{20};
+constexpr milliseconds kUplinkPauseMax{1000};
 constexpr int kRefusalsMax = 10;  // Of our token or run: then we are not wanted.
 // At the end, of a server that answers and does not take what we have.
 constexpr int kDrainTriesMax = 30;
@@ -263,7 +263,7 @@ void Uplink::settle(const Round& round, const Status& status) {
 }
 
 void Uplink::settle_failure(const Round& round, const Error& error) {
-  pause_ = std::clamp(pause_ * 2, kPauseFirst, kPauseMax);
+  pause_ = std::clamp(pause_ * 2, kUplinkPauseFirst, kUplinkPauseMax);
   pause_until_ = clock_.steady() + pause_;
   const bool of_reports = std::exchange(reports_refused_, false);
   if (error.kind == ErrorKind::unavailable || error.kind == ErrorKind::cancelled) {
@@ -272,7 +272,7 @@ void Uplink::settle_failure(const Round& round, const Error& error) {
       fence("the attempt's folder is gone");
       return;
     }
-    if (pause_ == kPauseMax && !std::exchange(away_, true)) {
+    if (pause_ == kUplinkPauseMax && !std::exchange(away_, true)) {
       log_.line("the server does not answer (" + error.message + "); what is new is kept here");
     }
     return;

@@ -302,6 +302,13 @@ Result<T> member(const Json& json, std::string_view key, T otherwise) {
 
 }  // namespace
 
+const Json& member(const Json& json, std::string_view key) {
+  static const Json kNull;
+  if (!json.is_object()) return kNull;
+  const auto found = json.find(key);
+  return found == json.end() ? kNull : *found;
+}
+
 Result<std::string> string_member(const Json& json, std::string_view key, std::string otherwise) {
   return member<std::string>(json, key, std::move(otherwise));
 }

@@ -66,6 +66,8 @@ Json error_to_json(const Error& error);
 Error error_from_answer(int status, std::string_view body);
 int http_status(ErrorKind kind);
 
+// null where it is no object, or has no such member.
+const Json& member(const Json& json, std::string_view key);
 // A member's value, or what was given; a wrong type is `invalid` and names the key.
 Result<std::string> string_member(const Json& json, std::string_view key,
                                   std::string otherwise = {});

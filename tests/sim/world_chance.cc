@@ -7,7 +7,7 @@
 namespace trainyard::sim {
 namespace {
 
-constexpr int64_t kGb = int64_t{1} << 30;
+constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr int kInteractivePercent = 12;
 constexpr int kChildPercent = 15;  // Of a run that was submitted before.
 constexpr int kInteractiveChildPercent = 60;
@@ -36,7 +36,7 @@ void World::plan_runs() {
     // Small ones mostly: several run at once.
     spec.resources.cpus =
         random_.percent(60) ? 1 : static_cast<int>(random_.between(1, engine_.capacity().cpus));
-    spec.resources.memory_bytes = random_.percent(20) ? random_.between(1, 8) * kGb : 0;
+    spec.resources.memory_bytes = random_.percent(20) ? random_.between(1, 8) * kGiB : 0;
     // More than there are is refused; where there are none, any wish is granted none.
     const auto gpus = static_cast<int64_t>(engine_.capacity().gpus.size());
     const int64_t most = gpus == 0 ? 2 : std::min(gpus, int64_t{2});

@@ -8,7 +8,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kNames[] = {
+constexpr Option kComputeNames[] = {
     {"--name -n", Takes::value, "NAME", "The compute."},
     {"--no-wait", Takes::nothing, "", "Taken from scripts for Azure; it takes no time here."},
 };
@@ -36,7 +36,7 @@ Result<int> remove(Context& context, const std::string& name) {
 
 }  // namespace
 
-constinit const std::span<const Option> kComputeChoice = kNames;
+constinit const std::span<const Option> kComputeChoice = kComputeNames;
 
 Result<std::string> chosen_compute(const Context& context) {
   const Args& args = context.args();

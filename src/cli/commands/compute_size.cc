@@ -8,11 +8,11 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr std::string_view kOfAzure = "Taken from scripts for Azure; without meaning here.";
+constexpr std::string_view kSizesOfAzure = "Taken from scripts for Azure; without meaning here.";
 
 constexpr Option kListSizes[] = {
-    {"--location -l", Takes::value, "PLACE", kOfAzure},
-    {"--type", Takes::value, "TYPE", kOfAzure},
+    {"--location -l", Takes::value, "PLACE", kSizesOfAzure},
+    {"--type", Takes::value, "TYPE", kSizesOfAzure},
 };
 constexpr Option kSetOptions[] = {
     {"--cpus --vcpus", Takes::value, "N", "Its CPUs."},
@@ -22,7 +22,7 @@ constexpr Option kSetOptions[] = {
     {"--low-priority-price", Takes::value, "NUMBER",
      "Of an hour as a low-priority machine; else the same."},
 };
-constexpr Option kNames[] = {
+constexpr Option kComputeSizeNames[] = {
     {"--name -n", Takes::value, "TEXT", "The size."},
 };
 
@@ -98,7 +98,7 @@ Result<Json> changes_of(const Args& args) {
 
 constinit const std::span<const Option> kComputeListSizesOptions = kListSizes;
 constinit const std::span<const Option> kComputeSizeSetOptions = kSetOptions;
-constinit const std::span<const Option> kComputeSizeChoice = kNames;
+constinit const std::span<const Option> kComputeSizeChoice = kComputeSizeNames;
 
 Result<int> compute_list_sizes(Context& context) {
   TRY_SET(client::Api * api, context.api());

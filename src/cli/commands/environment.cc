@@ -8,7 +8,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kNames[] = {
+constexpr Option kEnvironmentNames[] = {
     {"--name -n", Takes::value, "NAME", "The environment: NAME, NAME:3 or NAME@latest."},
     {"--version -v", Takes::value, "V", "Which version; else the latest."},
 };
@@ -26,15 +26,24 @@ constexpr Option kDownload[] = {
     {"--overwrite", Takes::nothing, "", "Replace files that are there."},
 };
 
+Status is_there_already(const fs::path& path) {
+  return fail(ErrorKind::conflict, path.string() + " is there already",
+              "Say --overwrite to replace it, or choose another folder.");
+}
+
+// What is left of another folder there would be part of this one.
+Status clear_download(const fs::path& folder, bool overwrite) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(folder, ignored))) return {};
+  return overwrite ? remove_tree(folder) : is_there_already(folder);
+}
+
 Status write_files(const std::vector<dialects::TextFile>& files, const fs::path& folder,
                    bool overwrite) {
   std::error_code ignored;
   for (const dialects::TextFile& file : files) {
     const fs::path path = folder / file.name;
-    if (!overwrite && fs::exists(fs::symlink_status(path, ignored))) {
-      return fail(ErrorKind::conflict, path.string() + " is there already",
-                  "Say --overwrite to replace it, or choose another folder.");
-    }
+    if (!overwrite && fs::exists(fs::symlink_status(path, ignored))) return is_there_already(path);
   }
   TRY(make_dirs(folder));
   for (const dialects::TextFile& file : files) TRY(write_file(folder / file.name, file.text));
@@ -62,7 +71,7 @@ Result<int> set_archived(Context& context, bool archived) {
 
 }  // namespace
 
-constinit const std::span<const Option> kEnvironmentChoice = kNames;
+constinit const std::span<const Option> kEnvironmentChoice = kEnvironmentNames;
 constinit const std::span<const Option> kEnvironmentListOptions = kList;
 constinit const std::span<const Option> kEnvironmentScaffoldOptions = kScaffold;
 constinit const std::span<const Option> kEnvironmentDownloadOptions = kDownload;
@@ -124,13 +133,16 @@ Result<int> environment_download(Context& context) {
   TRY_SET(client::Api * api, context.api());
   TRY_SET(const Json json, api->environment(workspace, name));
   TRY_SET(const Environment environment, wire::decode_environment(json));
+  const bool overwrite = context.args().has("overwrite");
+  const fs::path built_from = folder / dialects::kContextFolder;
+  if (!environment.recipe.context.empty()) TRY(clear_download(built_from, overwrite));
+  TRY(write_files(dialects::environment_files(environment), folder, overwrite));
   if (!environment.recipe.context.empty()) {
-    return fail(ErrorKind::invalid,
-                "environment " + name.name + " is built from a folder with a Dockerfile",
-                "Its recipe is shown by: trainyard environment show -n " + name.name);
+    TRY_SET(const Digest digest, Digest::from_hex(environment.recipe.context));
+    TRY_SET(const std::string text, client::fetch_text(api->http(), digest));
+    TRY_SET(const snapshot::Tree tree, snapshot::decode(text));
+    TRY(client::download_tree(api->http(), tree, built_from));
   }
-  TRY(write_files(dialects::environment_files(environment), folder,
-                  context.args().has("overwrite")));
   context.say("environment " + label(environment) + " is in " + folder.string());
   return kExitOk;
 }

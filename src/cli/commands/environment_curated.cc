@@ -10,7 +10,7 @@ namespace {
 constexpr Option kSet[] = {
     {"--note", Takes::value, "TEXT", "What is said to who uses the name."},
 };
-constexpr Option kNames[] = {
+constexpr Option kEnvironmentCuratedNames[] = {
     {"--name -n", Takes::value, "NAME", "The curated name; a * in it stands for anything."},
 };
 
@@ -35,7 +35,7 @@ View curated_view() {
 }  // namespace
 
 constinit const std::span<const Option> kEnvironmentCuratedSetOptions = kSet;
-constinit const std::span<const Option> kEnvironmentCuratedChoice = kNames;
+constinit const std::span<const Option> kEnvironmentCuratedChoice = kEnvironmentCuratedNames;
 
 Result<int> environment_curated_list(Context& context) {
   TRY_SET(client::Api * api, context.api());

@@ -6,13 +6,13 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kExperimentOptions[] = {
     {"--last", Takes::value, "N", "The newest N; else all."},
 };
 
 }  // namespace
 
-constinit const std::span<const Option> kListOptions = kOptions;
+constinit const std::span<const Option> kListOptions = kExperimentOptions;
 
 Status print_list(Context& context, Json list, const View& view) {
   TRY_SET(const std::optional<int> last, int_option(context.args(), "last", 1));

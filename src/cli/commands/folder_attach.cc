@@ -6,7 +6,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kFolderAttachRows[] = {
     {"--experiment-name -e --experiment", Takes::value, "NAME",
      "The experiment of its runs; else the folder's name."},
 };
@@ -48,7 +48,7 @@ Status write_if_absent(const fs::path& file, std::string_view text) {
 
 }  // namespace
 
-constinit const std::span<const Option> kFolderAttachOptions = kOptions;
+constinit const std::span<const Option> kFolderAttachOptions = kFolderAttachRows;
 
 Result<int> folder_attach(Context& context) {
   const Args& args = context.args();

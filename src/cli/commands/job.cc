@@ -9,9 +9,9 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr int kPage = 500;
+constexpr int kJobPage = 500;
 
-constexpr Option kChoice[] = {
+constexpr Option kJobChoiceRows[] = {
     {"--name -n", Takes::value, "NAME", "The job, by its name or a unique beginning of it."},
     {"--run --run-id", Takes::value, "RUN", "The same."},
     {"--experiment-name --experiment", Takes::value, "NAME", "Refuse it in another experiment."},
@@ -31,7 +31,7 @@ constexpr Option kListOfJobsOptions[] = {
     {"--schedule-defined", Takes::nothing, "", "", Since::later},
     {"--scheduled-job-name", Takes::value, "NAME", "", Since::later},
 };
-constexpr Option kUpdateOptions[] = {
+constexpr Option kJobUpdateRows[] = {
     {"--set", Takes::list, "K=V", "display_name=…, description=…, tags.K=… or properties.K=…"},
     {"--remove", Takes::list, "tags.K", "Take this tag away."},
     {"--web -e", Takes::nothing, "", "Say where the studio shows it."},
@@ -59,7 +59,7 @@ std::string below(const std::string& key, std::string_view section) {
   return key.starts_with(prefix) ? key.substr(prefix.size()) : "";
 }
 
-Result<Json> changes_of(const Args& args) {
+Result<Json> label_changes(const Args& args) {
   Json changes = Json::object();
   for (const std::string& word : args.values("set")) {
     const size_t equals = word.find('=');
@@ -93,7 +93,7 @@ Result<Json> changes_of(const Args& args) {
   return fail(ErrorKind::invalid, "what is to be changed?", "As in: --set tags.stage=final");
 }
 
-Result<int> set_archived(Context& context, bool archived) {
+Result<int> set_job_archived(Context& context, bool archived) {
   TRY_SET(const RunId id, context.chosen_run());
   TRY_SET(client::Api * api, context.api());
   TRY_SET(const Json run, api->update(id, {{"archived", archived}}));
@@ -103,10 +103,10 @@ Result<int> set_archived(Context& context, bool archived) {
 
 }  // namespace
 
-constinit const std::span<const Option> kJobChoice = kChoice;
+constinit const std::span<const Option> kJobChoice = kJobChoiceRows;
 constinit const std::span<const Option> kJobShowOptions = kShowOptions;
 constinit const std::span<const Option> kJobListOptions = kListOfJobsOptions;
-constinit const std::span<const Option> kJobUpdateOptions = kUpdateOptions;
+constinit const std::span<const Option> kJobUpdateOptions = kJobUpdateRows;
 
 Result<int> job_show(Context& context) {
   TRY_SET(const RunId id, context.chosen_run());
@@ -138,7 +138,7 @@ Result<int> job_list(Context& context) {
   std::string cursor;
   do {
     TRY_SET(const client::Page page,
-            api->runs(query, last ? std::clamp(left, 1, kPage) : kPage, cursor));
+            api->runs(query, last ? std::clamp(left, 1, kJobPage) : kJobPage, cursor));
     cursor = page.next;
     for (const Json& run : page.items) {
       TRY(printer.add(job_json(run)));
@@ -158,7 +158,7 @@ Result<int> job_cancel(Context& context) {
 }
 
 Result<int> job_update(Context& context) {
-  TRY_SET(const Json changes, changes_of(context.args()));
+  TRY_SET(const Json changes, label_changes(context.args()));
   TRY_SET(const RunId id, context.chosen_run());
   TRY_SET(client::Api * api, context.api());
   TRY_SET(const Json run, api->update(id, changes));
@@ -166,8 +166,8 @@ Result<int> job_update(Context& context) {
   return kExitOk;
 }
 
-Result<int> job_archive(Context& context) { return set_archived(context, true); }
+Result<int> job_archive(Context& context) { return set_job_archived(context, true); }
 
-Result<int> job_restore(Context& context) { return set_archived(context, false); }
+Result<int> job_restore(Context& context) { return set_job_archived(context, false); }
 
 }  // namespace trainyard::cli

@@ -12,7 +12,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kJobCreateRows[] = {
     {"--file -f", Takes::value, "FILE", "The job file."},
     {"--name -n", Takes::value, "TEXT", "Its name, which is the run's id; else a new one."},
     {"--set", Takes::list, "K=V", "Put this in the place of what the file says: inputs.lr=0.1"},
@@ -92,7 +92,7 @@ Result<int> stream(Context& context, const Json& run) {
 
 }  // namespace
 
-constinit const std::span<const Option> kJobCreateOptions = kOptions;
+constinit const std::span<const Option> kJobCreateOptions = kJobCreateRows;
 
 Result<int> job_create(Context& context) {
   const Args& args = context.args();

@@ -7,7 +7,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kJobDownloadRows[] = {
     {"--all", Takes::nothing, "", "The logs and every named output too."},
     {"--output-name", Takes::value, "OUTPUT",
      "Only this one of the outputs that the job file names."},
@@ -95,7 +95,7 @@ std::unexpected<Error> no_output(const RunId& id, const std::string& name, const
 
 }  // namespace
 
-constinit const std::span<const Option> kJobDownloadOptions = kOptions;
+constinit const std::span<const Option> kJobDownloadOptions = kJobDownloadRows;
 
 Result<int> job_download(Context& context) {
   const Args& args = context.args();

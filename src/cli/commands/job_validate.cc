@@ -9,7 +9,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kJobValidateRows[] = {
     {"--file -f", Takes::list, "FILE",
      "A job file or run configuration, or a folder of job files."},
     {"--set", Takes::list, "K=V", "Put this in the place of what the job files say."},
@@ -115,7 +115,7 @@ std::string count(size_t number, std::string_view noun) {
 
 }  // namespace
 
-constinit const std::span<const Option> kJobValidateOptions = kOptions;
+constinit const std::span<const Option> kJobValidateOptions = kJobValidateRows;
 
 Result<int> job_validate(Context& context) {
   TRY_SET(const std::vector<fs::path> files, files_of(context.args()));

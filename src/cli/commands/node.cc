@@ -22,7 +22,7 @@ constexpr Option kJoinOptions[] = {
     {"--boot", Takes::nothing, "", "Have it started at boot, by systemd or cron."},
     {"--no-start", Takes::nothing, "", "Do not start it now."},
 };
-constexpr Option kNames[] = {
+constexpr Option kNodeNames[] = {
     {"--name -n", Takes::value, "NAME", "The machine."},
 };
 constexpr Option kTokenOptions[] = {
@@ -107,7 +107,7 @@ Result<agent::BootPlan> boot_plan(const Home& home, const std::string& server) {
   return agent::BootPlan{self, home.root(), server};
 }
 
-Result<std::string> chosen_name(const Context& context) {
+Result<std::string> chosen_node(const Context& context) {
   const Args& args = context.args();
   std::vector<std::string> names = args.words();
   if (args.has("name")) names.push_back(args.value("name"));
@@ -118,7 +118,7 @@ Result<std::string> chosen_name(const Context& context) {
 
 // A machine of the workspace, or one's own, by its name.
 Result<Json> find_node(Context& context, client::Api& api) {
-  TRY_SET(const std::string name, chosen_name(context));
+  TRY_SET(const std::string name, chosen_node(context));
   TRY_SET(const std::string workspace, context.workspace());
   TRY_SET(const Json nodes, api.machines(workspace));
   std::vector<std::string> names;
@@ -136,7 +136,7 @@ Result<Json> find_node(Context& context, client::Api& api) {
 
 constinit const std::span<const Option> kNodeJoinOptions = kJoinOptions;
 constinit const std::span<const Option> kNodeTokenOptions = kTokenOptions;
-constinit const std::span<const Option> kNodeChoice = kNames;
+constinit const std::span<const Option> kNodeChoice = kNodeNames;
 constinit const std::span<const Option> kNodeForce = kForce;
 
 Status print_node_token(Context& context, std::string_view name, std::string_view label) {

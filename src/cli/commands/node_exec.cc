@@ -12,7 +12,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kNodeExecRows[] = {
     {"--run -r", Takes::value, "RUN", "The run on whose nodes."},
     {"--target -n --name", Takes::value, "NAME",
      "The compute, or the machine that has joined; for an admin."},
@@ -47,7 +47,7 @@ Result<int> node_number(const std::string& given, const std::vector<std::string>
               names.empty() ? "" : "Its nodes: " + join(names, ", ") + ".");
 }
 
-std::vector<std::string> names_of(const Json& run) {
+std::vector<std::string> node_names(const Json& run) {
   std::vector<std::string> names;
   for (const Json& name : run.value("nodes", Json::array())) {
     if (name.is_string()) names.push_back(name.get<std::string>());
@@ -59,7 +59,7 @@ Result<Parts> ask_run(Context& context, Json body) {
   const Args& args = context.args();
   TRY_SET(client::Api * api, context.api());
   TRY_SET(const Json run, api->run(RunId{args.value("run")}));
-  const std::vector<std::string> names = names_of(run);
+  const std::vector<std::string> names = node_names(run);
   std::vector<int> numbers;
   for (const std::string& given : args.values("node")) {
     TRY_SET(const int number, node_number(given, names));
@@ -191,7 +191,7 @@ Result<int> follow(Context& context, Parts asked) {
 
 }  // namespace
 
-constinit const std::span<const Option> kNodeExecOptions = kOptions;
+constinit const std::span<const Option> kNodeExecOptions = kNodeExecRows;
 
 Result<int> node_exec(Context& context) {
   const Args& args = context.args();

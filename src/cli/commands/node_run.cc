@@ -11,7 +11,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kNodeRunRows[] = {
     {"--place", Takes::value, "KEY", "Which of this home's places, for what started it."},
     {"--ready-fd", Takes::value, "FD", "Where to say that it works, for what started it."},
     {"--token-fd", Takes::value, "FD", "Where its token is to be read, for what started it."},
@@ -34,7 +34,7 @@ Result<std::string> read_token_from(int fd) {
 
 }  // namespace
 
-constinit const std::span<const Option> kNodeRunOptions = kOptions;
+constinit const std::span<const Option> kNodeRunOptions = kNodeRunRows;
 
 Result<int> node_run(Context& context) {
   const Args& args = context.args();

@@ -12,7 +12,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kRunDiffRows[] = {
     {"--all", Takes::nothing, "", "Also what is the same in both."},
 };
 
@@ -162,7 +162,7 @@ Json compare(const Values& a, const Values& b, bool all) {
 
 constexpr std::string_view kSections[] = {"parameters", "code", "environment", "metrics"};
 
-std::string words(const Json& diff) {
+std::string diff_words(const Json& diff) {
   std::string text;
   for (const std::string_view section : kSections) {
     const Json& rows = diff[std::string(section)];
@@ -198,7 +198,7 @@ Table rows_of(const Json& diff) {
 
 }  // namespace
 
-constinit const std::span<const Option> kRunDiffOptions = kOptions;
+constinit const std::span<const Option> kRunDiffOptions = kRunDiffRows;
 
 Result<int> run_diff(Context& context) {
   const auto& runs = context.args().words();
@@ -218,7 +218,7 @@ Result<int> run_diff(Context& context) {
       {"code", compare(code_of(a), code_of(b), all)},
       {"environment", compare(environment_of(a), environment_of(b), all)},
       {"metrics", compare(members(a.run, "metrics"), members(b.run, "metrics"), all)}};
-  TRY(context.print(diff, {.table = rows_of, .text = words}));
+  TRY(context.print(diff, {.table = rows_of, .text = diff_words}));
   return kExitOk;
 }
 

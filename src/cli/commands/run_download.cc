@@ -110,18 +110,18 @@ Status say_done(Context& context, std::string_view what, uint64_t files, uint64_
 }
 
 // "RUN:PATH"
-struct Source {
+struct RunSource {
   RunId run;
   std::string path;
 };
 
-Result<Source> parse_source(const std::string& word) {
+Result<RunSource> parse_source(const std::string& word) {
   const size_t colon = word.find(':');
   if (colon == std::string::npos || colon == 0) {
     return fail(ErrorKind::invalid, "'" + word + "' is not RUN:PATH",
                 "As in: trainyard run cp RUN:outputs/model.pkl .");
   }
-  Source source{RunId{word.substr(0, colon)}, word.substr(colon + 1)};
+  RunSource source{RunId{word.substr(0, colon)}, word.substr(colon + 1)};
   TRY(check_name(source.run.value, "run"));
   while (source.path.ends_with('/')) source.path.pop_back();
   if (source.path == ".") source.path.clear();
@@ -180,7 +180,7 @@ Result<int> run_cp(Context& context) {
     return fail(ErrorKind::invalid, "what from where?",
                 "As in: trainyard run cp RUN:outputs/model.pkl .");
   }
-  TRY_SET(const Source source, parse_source(words[0]));
+  TRY_SET(const RunSource source, parse_source(words[0]));
   TRY_SET(client::Api * api, context.api());
   TRY_SET(std::vector<RemoteFile> files, list_files(*api, source.run));
   const std::string prefix = source.path.empty() ? "" : source.path + "/";

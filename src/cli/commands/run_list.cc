@@ -8,9 +8,9 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr int kPage = 500;
+constexpr int kListPage = 500;
 
-constexpr Option kOptions[] = {
+constexpr Option kRunListRows[] = {
     {"--experiment-name -e --experiment", Takes::value, "NAME", "Only this experiment's."},
     {"--status", Takes::value, "STATUS", "Only those in this state: Running, Completed, …"},
     {"--compute-target-name --target --ct", Takes::value, "NAME", "Only those of this target."},
@@ -45,7 +45,7 @@ Json minimal(const Json& run) {
 
 }  // namespace
 
-constinit const std::span<const Option> kRunListOptions = kOptions;
+constinit const std::span<const Option> kRunListOptions = kRunListRows;
 
 Result<int> run_list(Context& context) {
   const Args& args = context.args();
@@ -67,7 +67,7 @@ Result<int> run_list(Context& context) {
   std::string cursor;
   do {
     TRY_SET(const client::Page page,
-            api->runs(query, last ? std::clamp(left, 1, kPage) : kPage, cursor));
+            api->runs(query, last ? std::clamp(left, 1, kListPage) : kListPage, cursor));
     cursor = page.next;
     for (const Json& run : page.items) {
       if (!has_tags(run, args.values("tags"))) continue;

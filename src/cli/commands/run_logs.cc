@@ -8,14 +8,14 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kRunLogsRows[] = {
     {"--follow -f", Takes::nothing, "", "Go on until the run is over, and exit as it did."},
     {"--rank", Takes::value, "R", "Only this rank's."},
     {"--attempt", Takes::value, "A", "Only this attempt's."},
     {"--tail", Takes::value, "N", "Only the last N lines of each rank."},
 };
 // What monitor-logs has of them: it always follows.
-constexpr auto kMonitorOptions = std::span(kOptions).subspan(1);
+constexpr auto kMonitorOptions = std::span(kRunLogsRows).subspan(1);
 
 std::string console_path(int ranks, int rank) {
   if (ranks == 1) return "user_logs/std_log.txt";
@@ -88,7 +88,7 @@ Result<int> show_logs(Context& context, bool follow) {
 
 }  // namespace
 
-constinit const std::span<const Option> kRunLogsOptions = kOptions;
+constinit const std::span<const Option> kRunLogsOptions = kRunLogsRows;
 constinit const std::span<const Option> kRunMonitorLogsOptions = kMonitorOptions;
 
 Result<int> run_logs(Context& context) { return show_logs(context, context.args().has("follow")); }

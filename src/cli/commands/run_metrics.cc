@@ -6,11 +6,11 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kRunMetricsRows[] = {
     {"--metric -m", Takes::value, "NAME", "All values of this one, in the order they came."},
 };
 
-constexpr int kPage = 10'000;
+constexpr int kMetricsPage = 10'000;
 
 std::vector<std::string> metric_row(const Json& metric) {
   return {cell_of(metric, "name"), cell_of(metric, "last"), cell_of(metric, "lastStep"),
@@ -37,7 +37,7 @@ Error no_such_metric(client::Api& api, const RunId& id, const std::string& name)
 
 }  // namespace
 
-constinit const std::span<const Option> kRunMetricsOptions = kOptions;
+constinit const std::span<const Option> kRunMetricsOptions = kRunMetricsRows;
 
 Result<int> run_metrics(Context& context) {
   TRY_SET(const RunId id, context.chosen_run());
@@ -55,7 +55,7 @@ Result<int> run_metrics(Context& context) {
           ListPrinter::make(context, {{"NUMBER", "STEP", "VALUE", "AT"}, point_row, point_row}));
   const std::string name = context.args().value("metric");
   for (int64_t from = 0; from >= 0;) {
-    const auto page = api->series(id, name, from, kPage);
+    const auto page = api->series(id, name, from, kMetricsPage);
     if (!page && page.error().kind == ErrorKind::not_found && api->run(id)) {
       return std::unexpected(no_such_metric(*api, id, name));
     }

@@ -13,7 +13,7 @@ constexpr std::string_view kFields[] = {
     "mem",        "time", "nodes",  "processes-per-node", "max-retries", "environment",
 };
 
-constexpr Option kOptions[] = {
+constexpr Option kRunRerunRows[] = {
     {"--set", Takes::value, "K=V",
      "Another value for a parameter of the script, or for one of: experiment, name, target, "
      "priority, cpus, gpus, mem, time, nodes, processes-per-node, max-retries, environment, "
@@ -111,7 +111,7 @@ Status set_one(RunSpec& spec, const std::string& key, const std::string& value) 
 
 }  // namespace
 
-constinit const std::span<const Option> kRunRerunOptions = kOptions;
+constinit const std::span<const Option> kRunRerunOptions = kRunRerunRows;
 
 Result<int> run_rerun(Context& context) {
   const Args& args = context.args();

@@ -6,11 +6,11 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kRunShowRows[] = {
     {"--files", Takes::nothing, "", "List every file of the snapshot."},
 };
 
-constexpr Option kChoice[] = {
+constexpr Option kRunChoiceRows[] = {
     {"--run -r --run-id", Takes::value, "RUN", "The run, by its id or a unique beginning of it."},
     {"--name -n", Takes::value, "RUN", "The same."},
     {"--experiment-name -e --experiment", Takes::value, "NAME", "Refuse it in another experiment."},
@@ -46,8 +46,8 @@ Json files_of(const snapshot::Tree& tree) {
 
 }  // namespace
 
-constinit const std::span<const Option> kRunShowOptions = kOptions;
-constinit const std::span<const Option> kRunChoice = kChoice;
+constinit const std::span<const Option> kRunShowOptions = kRunShowRows;
+constinit const std::span<const Option> kRunChoice = kRunChoiceRows;
 
 Result<int> run_show(Context& context) {
   TRY_SET(const RunId id, context.chosen_run());

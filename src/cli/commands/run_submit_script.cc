@@ -8,7 +8,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kRunSubmitScriptRows[] = {
     {"--run-configuration-name -c", Takes::value, "CONFIG",
      "The run configuration: NAME of .azureml/NAME.runconfig, or a file."},
     {"--experiment-name -e --experiment", Takes::value, "NAME",
@@ -77,7 +77,7 @@ Status settle_packages(const Context& context, dialects::Runconfig& config) {
 
 }  // namespace
 
-constinit const std::span<const Option> kRunSubmitScriptOptions = kOptions;
+constinit const std::span<const Option> kRunSubmitScriptOptions = kRunSubmitScriptRows;
 
 Result<int> run_submit_script(Context& context) {
   const Args& args = context.args();

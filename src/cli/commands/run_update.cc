@@ -5,14 +5,14 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kRunUpdateRows[] = {
     {"--add-tag", Takes::value, "K=V", "Give it this tag; again for more."},
     {"--remove-tag", Takes::value, "K", "Take this tag away; again for more."},
 };
 
 }  // namespace
 
-constinit const std::span<const Option> kRunUpdateOptions = kOptions;
+constinit const std::span<const Option> kRunUpdateOptions = kRunUpdateRows;
 
 Result<int> run_update(Context& context) {
   const Args& args = context.args();

@@ -12,14 +12,14 @@ namespace {
 
 constexpr size_t kMaskedMin = 4;  // seal/forms.h: shorter values are not masked in a console.
 
-constexpr Option kSetOptions[] = {
+constexpr Option kSecretSetRows[] = {
     {"--name -n", Takes::value, "SECRET", "Its name; it becomes a variable of that name."},
     {"--file -f", Takes::value, "FILE",
      "Take the value from there; one newline at its end is cut."},
     {"--value", Takes::value, "TEXT",
      "The value itself. It stays in your shell's history: rather let it be asked for."},
 };
-constexpr Option kNames[] = {
+constexpr Option kSecretNames[] = {
     {"--name -n", Takes::value, "SECRET", "The secret."},
 };
 
@@ -124,8 +124,8 @@ Result<std::string> name_of(const Context& context) {
 
 }  // namespace
 
-constinit const std::span<const Option> kSecretSetOptions = kSetOptions;
-constinit const std::span<const Option> kSecretChoice = kNames;
+constinit const std::span<const Option> kSecretSetOptions = kSecretSetRows;
+constinit const std::span<const Option> kSecretChoice = kSecretNames;
 
 Result<int> secret_set(Context& context) {
   TRY_SET(const std::string name, name_of(context));

@@ -6,7 +6,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kServerRunRows[] = {
     {"--listen", Takes::value, "HOST:PORT", "The TCP address; else 127.0.0.1 and the port it had."},
     {"--advertise", Takes::value, "URL", "How others reach it, where that is another address."},
     {"--tls-cert", Takes::value, "FILE", "Speak TLS on TCP with this certificate (PEM)."},
@@ -21,7 +21,7 @@ constexpr Option kOptions[] = {
 
 }  // namespace
 
-constinit const std::span<const Option> kServerRunOptions = kOptions;
+constinit const std::span<const Option> kServerRunOptions = kServerRunRows;
 
 Result<fs::path> file_option(const Args& args, std::string_view key) {
   if (!args.has(key)) return fs::path();

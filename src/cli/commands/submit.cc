@@ -8,7 +8,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kSubmitRows[] = {
     {"--experiment-name -e --experiment", Takes::value, "NAME",
      "The experiment; else the attached one, else the folder's name."},
     {"--target --ct --compute-target-name", Takes::value, "NAME", "Where to run; else local."},
@@ -19,6 +19,8 @@ constexpr Option kOptions[] = {
     {"--nodes", Takes::value, "N", "Machines; else 1."},
     {"--processes-per-node", Takes::value, "P", "Ranks on each machine; else 1."},
     {"--distribution", Takes::value, "KIND", "pytorch, mpi, tensorflow or none: how ranks meet."},
+    {"--preparation", Takes::value, "CMD",
+     "Run this in a shell once on each machine, before the ranks."},
     {"--env-var", Takes::value, "K=V", "A variable of the run; again for more."},
     {"--tag", Takes::value, "K=V", "A tag of the run; again for more."},
     {"--name", Takes::value, "TEXT", "What to call it; else its id."},
@@ -90,6 +92,7 @@ Result<RunSpec> make_spec(const Context& context, const fs::path& folder) {
   TRY_SET(spec.experiment, experiment_for(context, folder));
   spec.display_name = args.value("name");
   spec.target = args.value("target", "local");
+  spec.preparation = args.value("preparation");
   spec.distribution = args.value("distribution");
   TRY(check_distribution(spec.distribution));
   TRY(set_numbers(args, spec));
@@ -109,7 +112,7 @@ Result<RunSpec> make_spec(const Context& context, const fs::path& folder) {
 
 }  // namespace
 
-constinit const std::span<const Option> kSubmitOptions = kOptions;
+constinit const std::span<const Option> kSubmitOptions = kSubmitRows;
 
 Result<int> submit(Context& context) {
   const bool async = context.args().has("async");

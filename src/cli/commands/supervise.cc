@@ -5,13 +5,13 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kSuperviseRows[] = {
     {"--folder", Takes::value, "DIR", "The attempt's folder, with its assignment."},
 };
 
 }  // namespace
 
-constinit const std::span<const Option> kSuperviseOptions = kOptions;
+constinit const std::span<const Option> kSuperviseOptions = kSuperviseRows;
 
 Result<int> supervise(Context& context) {
   if (!context.args().has("folder")) return fail(ErrorKind::invalid, "--folder is missing");

@@ -11,7 +11,7 @@ constexpr Option kUserOptions[] = {
 constexpr Option kUserNames[] = {
     {"--name -n", Takes::value, "NAME", "The user."},
 };
-constexpr Option kTokenOptions[] = {
+constexpr Option kUserTokenOptions[] = {
     {"--user", Takes::value, "NAME", "Whose; else yours."},
     {"--label --name -n", Takes::value, "TEXT", "What it is for, to know it again in the list."},
     {"--kind", Takes::value, "KIND", "user, or node: lets one machine join, once; else user."},
@@ -52,7 +52,7 @@ Result<std::string> one_name(const Context& context, std::string_view key, std::
 
 constinit const std::span<const Option> kUserCreateOptions = kUserOptions;
 constinit const std::span<const Option> kUserChoice = kUserNames;
-constinit const std::span<const Option> kTokenCreateOptions = kTokenOptions;
+constinit const std::span<const Option> kTokenCreateOptions = kUserTokenOptions;
 constinit const std::span<const Option> kTokenChoice = kTokenIds;
 
 Result<int> user_create(Context& context) {

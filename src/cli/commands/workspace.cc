@@ -4,12 +4,12 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr Option kCreateOptions[] = {
+constexpr Option kWorkspaceCreateRows[] = {
     {"--exist-ok", Takes::nothing, "", "Be content with one that is there."},
     {"--location -l", Takes::value, "PLACE", "Taken from scripts for Azure; without meaning here."},
     {"--friendly-name -f", Takes::value, "NAME", "", Since::later},
 };
-constexpr Option kChoice[] = {
+constexpr Option kWorkspaceChoiceRows[] = {
     {"--name -n", Takes::value, "NAME", "The workspace, like -w."},
     {"--no-wait", Takes::nothing, "", "Taken from scripts for Azure; it takes no time here."},
 };
@@ -44,8 +44,8 @@ Result<std::string> must_be_named(const Context& context) {
 
 }  // namespace
 
-constinit const std::span<const Option> kWorkspaceCreateOptions = kCreateOptions;
-constinit const std::span<const Option> kWorkspaceChoice = kChoice;
+constinit const std::span<const Option> kWorkspaceCreateOptions = kWorkspaceCreateRows;
+constinit const std::span<const Option> kWorkspaceChoice = kWorkspaceChoiceRows;
 
 Result<int> workspace_create(Context& context) {
   Workspace workspace;

@@ -4,20 +4,10 @@
 
 #include <algorithm>
 
+#include "base/result.h"
+
 namespace trainyard::engine::slurm {
-namespace {
-
-bool is_over(const Job& job) { return phase_of(job.state) == Phase::ended; }
-
-std::string told(const Error& error) {
-  return error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
-}
-
-void earlier(std::optional<SteadyTime>& first, SteadyTime time) {
-  if (!first || time < *first) first = time;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 // ---- the control plane's wishes ----
 

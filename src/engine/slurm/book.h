@@ -18,6 +18,8 @@
 
 namespace trainyard::engine::slurm {
 
+inline bool is_over(const Job& job) { return phase_of(job.state) == Phase::ended; }
+
 // What a Slurm engine knows and decides: no thread, no clock, no Slurm. The engine asks it what to
 // do and tells it what came of it. Times are when something was begun or learnt, as it says.
 class Book {

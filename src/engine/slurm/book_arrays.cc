@@ -7,8 +7,6 @@
 namespace trainyard::engine::slurm {
 namespace {
 
-bool is_over(const Job& job) { return phase_of(job.state) == Phase::ended; }
-
 // Of several jobs of one attempt: one that is not over, of these the one that runs, of these the
 // older. A second one comes of a submission that was taken although we had no answer.
 bool is_better(const Job& a, const Job& b) {

@@ -14,10 +14,10 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-AttemptId id(const std::string& run, int attempt = 1) { return {RunId{run}, attempt}; }
+AttemptId array_id(const std::string& run, int attempt = 1) { return {RunId{run}, attempt}; }
 
 // A book with a Slurm that is a list of jobs, and shows of an array what Slurm would.
-struct Desk {
+struct ArrayDesk {
   Book book{"srv1", Patience{}};
   SteadyTime now{seconds(1000)};
   std::vector<Job> jobs;
@@ -96,18 +96,18 @@ struct Desk {
 }  // namespace
 
 TEST_CASE("what waits in line and is alike goes together, and nobody is overtaken") {
-  Desk desk;
+  ArrayDesk desk;
   desk.place({"a", "b"});
   desk.place({"c"}, 2);
   desk.place({"d"});
-  CHECK(Desk::names(desk.take()) == Names{"a.1", "b.1"});
-  CHECK(Desk::names(desk.take()) == Names{"c.1"});
-  CHECK(Desk::names(desk.take()) == Names{"d.1"});
+  CHECK(ArrayDesk::names(desk.take()) == Names{"a.1", "b.1"});
+  CHECK(ArrayDesk::names(desk.take()) == Names{"c.1"});
+  CHECK(ArrayDesk::names(desk.take()) == Names{"d.1"});
   CHECK(desk.take().empty());
 }
 
 TEST_CASE("each place of an array goes its own way") {
-  Desk desk;
+  ArrayDesk desk;
   const auto ids = desk.submit({"a", "b", "c"}, 7);
   desk.pass(seconds(10));
   CHECK(desk.gone.empty());
@@ -121,7 +121,7 @@ TEST_CASE("each place of an array goes its own way") {
 }
 
 TEST_CASE("one place is cancelled by number and name of its array") {
-  Desk desk;
+  ArrayDesk desk;
   const auto ids = desk.submit({"a", "b", "c"}, 7);
   desk.book.kill(ids[1], desk.now);
   CHECK(desk.cancels() == Names{"ty-a.1+2#7_1"});
@@ -136,7 +136,7 @@ TEST_CASE("one place is cancelled by number and name of its array") {
 }
 
 TEST_CASE("one that was killed while its array was handed in is cancelled then") {
-  Desk desk;
+  ArrayDesk desk;
   desk.place({"a", "b"});
   const auto ids = desk.take();
   desk.book.kill(ids[1], desk.now);
@@ -146,7 +146,7 @@ TEST_CASE("one that was killed while its array was handed in is cancelled then")
 }
 
 TEST_CASE("a place that others cancel while it waits is not started anew") {
-  Desk desk;
+  ArrayDesk desk;
   desk.submit({"a", "b", "c"}, 7);
   desk.pass(seconds(1));
   desk.drop("7_1");
@@ -156,7 +156,7 @@ TEST_CASE("a place that others cancel while it waits is not started anew") {
 }
 
 TEST_CASE("all that waits of an array and is cancelled is told of each") {
-  Desk desk;
+  ArrayDesk desk;
   const auto ids = desk.submit({"a", "b", "c"}, 7);
   desk.job("7_0").state = "RUNNING";
   desk.pass(seconds(1));
@@ -171,7 +171,7 @@ TEST_CASE("all that waits of an array and is cancelled is told of each") {
 }
 
 TEST_CASE("places that squeue does not name are those without a line of their own") {
-  Desk desk;
+  ArrayDesk desk;
   const auto ids = desk.submit({"a", "b", "c"}, 7);
   desk.job("7_0").state = "RUNNING";
   desk.drop("7_1");
@@ -182,7 +182,7 @@ TEST_CASE("places that squeue does not name are those without a line of their ow
 }
 
 TEST_CASE("an array that a controller has forgotten is lost, whatever has its number now") {
-  Desk desk;
+  ArrayDesk desk;
   desk.submit({"a", "b"}, 7);
   desk.pass(seconds(1));
   desk.jobs.clear();
@@ -195,7 +195,7 @@ TEST_CASE("an array that a controller has forgotten is lost, whatever has its nu
 }
 
 TEST_CASE("an array without an answer is found, or handed in again") {
-  Desk desk;
+  ArrayDesk desk;
   desk.place({"a", "b", "c"});
   const auto ids = desk.take();
   const auto away = fail(ErrorKind::unavailable, "sbatch: Socket timed out");
@@ -232,8 +232,8 @@ TEST_CASE("an array without an answer is found, or handed in again") {
 }
 
 TEST_CASE("after a restart the places of an array are known again, and what nobody wants goes") {
-  Desk desk;
-  const std::vector<AttemptId> ids{id("a"), id("b"), id("c")};
+  ArrayDesk desk;
+  const std::vector<AttemptId> ids{array_id("a"), array_id("b"), array_id("c")};
   for (int i = 0; i < 3; ++i) desk.add(ids, 7, i, "PENDING");
   desk.book.recover(ids[0], desk.now);
   desk.book.recover(ids[1], desk.now);
@@ -244,7 +244,7 @@ TEST_CASE("after a restart the places of an array are known again, and what nobo
 }
 
 TEST_CASE("an array that Slurm refuses is handed in one by one, in the same order") {
-  Desk desk;
+  ArrayDesk desk;
   desk.place({"a", "b", "c"});
   const auto ids = desk.take();
   desk.book.kill(ids[1], desk.now);
@@ -254,14 +254,14 @@ TEST_CASE("an array that Slurm refuses is handed in one by one, in the same orde
   desk.book.submitted(
       ids, fail(full ? ErrorKind::conflict : ErrorKind::invalid, "Invalid job array specification"),
       desk.now);
-  CHECK(Desk::names(desk.take()) == Names{"a.1"});
-  CHECK(Desk::names(desk.take()) == Names{"c.1"});
+  CHECK(ArrayDesk::names(desk.take()) == Names{"a.1"});
+  CHECK(ArrayDesk::names(desk.take()) == Names{"c.1"});
   desk.place({"d", "e"});
-  CHECK(Desk::names(desk.take()) == Names{"d.1"});
+  CHECK(ArrayDesk::names(desk.take()) == Names{"d.1"});
   desk.pass(seconds(1));
   CHECK(desk.gone.size() == 1);
   CHECK_FALSE(desk.gone.at("b.1").refused);
   desk.now += Patience{}.alone;
   desk.place({"f"});
-  CHECK(Desk::names(desk.take()) == Names{"e.1", "f.1"});
+  CHECK(ArrayDesk::names(desk.take()) == Names{"e.1", "f.1"});
 }

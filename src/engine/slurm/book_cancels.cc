@@ -4,13 +4,7 @@
 
 // What of a book is about jobs that are cancelled, by us or by others.
 namespace trainyard::engine::slurm {
-namespace {
-
-void earlier(std::optional<SteadyTime>& first, SteadyTime time) {
-  if (!first || time < *first) first = time;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::optional<Book::Cancel> Book::take_cancel(SteadyTime now) {
   const SteadyTime again = now + patience_.cancel_again;

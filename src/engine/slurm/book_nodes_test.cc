@@ -10,12 +10,12 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-struct Desk {
+struct NodesDesk {
   Book book;
   SteadyTime now{seconds(1000)};
   std::vector<Job> jobs;
 
-  explicit Desk(Patience patience = {}) : book("srv1", patience) {}
+  explicit NodesDesk(Patience patience = {}) : book("srv1", patience) {}
 
   static AttemptId id(const std::string& run) { return {RunId{run}, 1}; }
   void place(const std::string& run, int nodes = 1, int cpus = 1) {
@@ -54,7 +54,7 @@ struct Desk {
 }  // namespace
 
 TEST_CASE("nodes are wanted from when a run is placed until Slurm has started it") {
-  Desk desk;
+  NodesDesk desk;
   desk.place("a", 4, 2);
   REQUIRE(desk.book.wants().size() == 1);
   CHECK(desk.book.wants()[0].id == "a.1");
@@ -78,7 +78,7 @@ TEST_CASE("nodes are wanted from when a run is placed until Slurm has started it
 }
 
 TEST_CASE("no node is wanted for what waits for something else, or is no longer wanted") {
-  Desk desk;
+  NodesDesk desk;
   for (const char* run : {"a", "b", "c"}) desk.place(run);
   for (int i = 0; i < 3; ++i) desk.submit();
   desk.show("a", "PENDING", "QOSMaxJobsPerUserLimit");
@@ -86,14 +86,14 @@ TEST_CASE("no node is wanted for what waits for something else, or is no longer 
   desk.show("c", "PENDING");
   desk.look();
   CHECK(desk.wants() == Names{"b.1", "c.1"});
-  desk.book.kill(Desk::id("b"), desk.now);
+  desk.book.kill(NodesDesk::id("b"), desk.now);
   CHECK(desk.wants() == Names{"c.1"});
-  desk.book.release(Desk::id("c"), desk.now);
+  desk.book.release(NodesDesk::id("c"), desk.now);
   CHECK(desk.wants().empty());
 }
 
 TEST_CASE("nodes are wanted in Slurm's order, and what it has not seen comes last") {
-  Desk desk;
+  NodesDesk desk;
   for (const char* run : {"a", "b", "c"}) desk.place(run);
   desk.submit();
   desk.submit();
@@ -104,8 +104,8 @@ TEST_CASE("nodes are wanted in Slurm's order, and what it has not seen comes las
 }
 
 TEST_CASE("after a restart nodes are wanted for jobs that Slurm shows as waiting") {
-  Desk desk;
-  desk.book.recover(Desk::id("a"), desk.now);
+  NodesDesk desk;
+  desk.book.recover(NodesDesk::id("a"), desk.now);
   CHECK(desk.wants().empty());
   desk.show("a", "PENDING");
   desk.look();
@@ -116,7 +116,7 @@ TEST_CASE("after a restart nodes are wanted for jobs that Slurm shows as waiting
 TEST_CASE("what no node has is not refused while its nodes are yet to come") {
   for (const bool up : {false, true}) {
     CAPTURE(up);
-    Desk desk(Patience{.never = seconds(10), .nodes_come = true});
+    NodesDesk desk(Patience{.never = seconds(10), .nodes_come = true});
     std::string nodes;
     for (const char* name : {"n1", "n2", "n3", "n4"}) {
       nodes += std::string(name) + (up ? "|spot*|idle" : "|spot*|down") +

@@ -1,21 +1,12 @@
 // What of a book is about handing jobs in: alone, or several that are alike as an array.
 #include <algorithm>
 
+#include "base/result.h"
 #include "engine/slurm/batch.h"
 #include "engine/slurm/book.h"
 
 namespace trainyard::engine::slurm {
-namespace {
-
-void earlier(std::optional<SteadyTime>& first, SteadyTime time) {
-  if (!first || time < *first) first = time;
-}
-
-std::string told(const Error& error) {
-  return error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::optional<Assignment> Book::take_submission(SteadyTime now) {
   std::vector<Assignment> taken =

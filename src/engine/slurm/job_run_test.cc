@@ -20,7 +20,7 @@ namespace {
 
 // Answers as the server does, and writes down who asked for what. FOLDER/trouble holds a status for
 // assignments, once or (with a '!') for good.
-constexpr const char* kServer = R"(
+constexpr const char* kJobServer = R"(
 import http.server, os, sys
 folder = sys.argv[1]
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -69,22 +69,22 @@ bool eventually(const std::function<bool()>& condition) {
 }
 
 // A node with bash, coreutils and what a test puts there; a server; a supervisor that is a script.
-struct Node {
+struct JobNode {
   TempDir dir;
   Child server;
   std::string path = (dir.path() / "bin").string();
 
-  explicit Node(const std::string& program = "echo \"$@\" > ../../../said") {
+  explicit JobNode(const std::string& program = "echo \"$@\" > ../../../said") {
     REQUIRE(make_dirs(dir.path() / "bin"));
     REQUIRE(make_dirs(dir.path() / "tmp"));
     for (const std::string& name : split(kCoreutils, ' ')) add(name);
     set_program(program);
     SpawnOptions options;
-    options.command = {"/usr/bin/env", "python3", "-c", kServer, dir.path().string()};
+    options.command = {"/usr/bin/env", "python3", "-c", kJobServer, dir.path().string()};
     server = spawn(options).value();
     REQUIRE(eventually([&] { return fs::exists(dir.path() / "port"); }));
   }
-  ~Node() {
+  ~JobNode() {
     ::kill(server.pid, SIGKILL);
     waitpid(server.pid, nullptr, 0);
   }
@@ -132,7 +132,7 @@ int code(ScriptExit exit) { return static_cast<int>(exit); }
 TEST_CASE("a node gets program and assignment by whatever it has, and leaves nothing behind") {
   for (const char* way : {"bash", "curl", "wget", "python3"}) {
     CAPTURE(way);
-    Node node(
+    JobNode node(
         "echo \"$@\" > ../../../said; cat assignment.json > ../../../assignment; "
         "env > ../../../env; ls -ld . > ../../../mode");
     JobPlan plan = node.plan();
@@ -167,7 +167,7 @@ TEST_CASE("a node gets program and assignment by whatever it has, and leaves not
 }
 
 TEST_CASE("the program is kept for the next job, and another version is fetched anew") {
-  Node node("exit 0");
+  JobNode node("exit 0");
   REQUIRE(node.run(node.plan()).exit_code == 0);
   REQUIRE(node.run(node.plan()).exit_code == 0);
   const auto downloads = [&] {
@@ -183,7 +183,7 @@ TEST_CASE("the program is kept for the next job, and another version is fetched 
 }
 
 TEST_CASE("a program that lies on the node is used if it is the right one") {
-  Node node("touch ../../../served");
+  JobNode node("touch ../../../served");
   const fs::path there = node.dir.path() / "there";
   REQUIRE(write_file(there, node.read("program"), 0755));
   JobPlan plan = node.plan();
@@ -196,7 +196,7 @@ TEST_CASE("a program that lies on the node is used if it is the right one") {
 }
 
 TEST_CASE("a node that cannot reach the server says which address it tried") {
-  Node node;
+  JobNode node;
   JobPlan plan = node.plan();
   plan.server_url = "http://127.0.0.1:1";
   const ProgramEnd end = node.run(plan);
@@ -207,7 +207,7 @@ TEST_CASE("a node that cannot reach the server says which address it tried") {
 }
 
 TEST_CASE("https needs a program that speaks it, and says so where there is none") {
-  Node node;
+  JobNode node;
   JobPlan plan = node.plan();
   plan.server_url = "https://127.0.0.1:1";
   const ProgramEnd end = node.run(plan);
@@ -216,7 +216,7 @@ TEST_CASE("https needs a program that speaks it, and says so where there is none
 }
 
 TEST_CASE("a server that is away for a moment is waited for") {
-  Node node("exit 0");
+  JobNode node("exit 0");
   REQUIRE(write_file(node.dir.path() / "trouble", "503"));
   JobPlan plan = node.plan();
   plan.reach_patience = seconds(20);
@@ -226,7 +226,7 @@ TEST_CASE("a server that is away for a moment is waited for") {
 TEST_CASE("an assignment that is refused is not asked for again") {
   for (const char* status : {"401!", "404!", "409!"}) {
     CAPTURE(status);
-    Node node;
+    JobNode node;
     REQUIRE(write_file(node.dir.path() / "trouble", status));
     JobPlan plan = node.plan();
     plan.reach_patience = seconds(20);
@@ -239,7 +239,7 @@ TEST_CASE("an assignment that is refused is not asked for again") {
 }
 
 TEST_CASE("a program with another hash is not run") {
-  Node node;
+  JobNode node;
   JobPlan plan = node.plan();
   plan.program_sha256 = std::string(64, '0');
   const ProgramEnd end = node.run(plan);
@@ -249,7 +249,7 @@ TEST_CASE("a program with another hash is not run") {
 }
 
 TEST_CASE("the target's setup text reaches the supervisor, and what it prints is kept") {
-  Node node("printf '%s' \"$FOO\" > ../../../foo");
+  JobNode node("printf '%s' \"$FOO\" > ../../../foo");
   JobPlan plan = node.plan();
   plan.setup = "set -eu\nexport FOO='it is \"set\"'\n# a comment";
   REQUIRE(node.run(plan).exit_code == 0);
@@ -265,7 +265,7 @@ TEST_CASE("the target's setup text reaches the supervisor, and what it prints is
 TEST_CASE("a setup that fails is told with its last lines, however it fails") {
   for (const char* way : {"bash", "curl", "wget", "python3"}) {
     CAPTURE(way);
-    Node node;
+    JobNode node;
     if (way != std::string("bash")) {
       if (!node.has(way)) continue;
       node.add(way);
@@ -295,7 +295,7 @@ TEST_CASE("a setup that fails is told with its last lines, however it fails") {
   }
   for (const char* setup : {"false", "set -e; false; true", "set -u; echo $NOT_THERE"}) {
     CAPTURE(setup);
-    Node node;
+    JobNode node;
     JobPlan plan = node.plan();
     plan.setup = setup;
     CHECK(node.run(plan).exit_code == 0);
@@ -305,7 +305,7 @@ TEST_CASE("a setup that fails is told with its last lines, however it fails") {
 }
 
 TEST_CASE("a setup that fails where no server answers is Slurm's to tell") {
-  Node node;
+  JobNode node;
   JobPlan plan = node.plan();
   plan.server_url = "http://127.0.0.1:1";
   plan.setup = "false";
@@ -320,7 +320,7 @@ TEST_CASE("a setup that fails where no server answers is Slurm's to tell") {
 }
 
 TEST_CASE("a supervisor that died is followed by another on its folder, a few times") {
-  Node node(
+  JobNode node(
       "echo x >> ../../../lives; pwd >> ../../../folders; "
       "[ $(wc -l < ../../../lives) = 3 ] && exit 0; kill -9 $$");
   CHECK(node.run(node.plan()).exit_code == 0);
@@ -336,7 +336,7 @@ TEST_CASE("a supervisor that died is followed by another on its folder, a few ti
 }
 
 TEST_CASE("Slurm's word to stop reaches the supervisor, whose end is waited for") {
-  Node node(
+  JobNode node(
       "trap 'touch ../../../told; kill $!; exit 0' TERM; touch ../../../ready; "
       "sleep 60 & wait");
   ProgramOptions options = node.options(node.plan());
@@ -363,7 +363,7 @@ TEST_CASE("a word to stop ends a setup soon, and all that it has started") {
                        "echo $! >> pids; touch ready; sleep 62; touch went_on'; touch went_on"),
        }) {
     CAPTURE(setup);
-    Node node;
+    JobNode node;
     node.add("timeout");
     JobPlan plan = node.plan();
     plan.setup = "cd " + node.dir.path().string() + "; " + setup;
@@ -391,7 +391,7 @@ TEST_CASE("a word to stop ends a setup soon, and all that it has started") {
 }
 
 TEST_CASE("a setup whose shell is killed has failed") {
-  Node node;
+  JobNode node;
   JobPlan plan = node.plan();
   plan.setup = "echo so far; kill -9 $BASHPID";
   const ProgramEnd end = node.run(plan);
@@ -403,7 +403,7 @@ TEST_CASE("a setup whose shell is killed has failed") {
 }
 
 TEST_CASE("what a killed job left on a node goes with the next one") {
-  Node node("exit 0");
+  JobNode node("exit 0");
   const std::string space = fs::read_symlink("/proc/self/ns/pid").string();
   const auto leave = [&](const char* name, const std::string& owner) {
     const fs::path folder = node.dir.path() / "tmp" / name;
@@ -421,7 +421,7 @@ TEST_CASE("what a killed job left on a node goes with the next one") {
 }
 
 TEST_CASE("several nodes without an srun are a clear error") {
-  Node node;
+  JobNode node;
   JobPlan plan = node.plan();
   plan.nodes = 2;
   const ProgramEnd end = node.run(plan);

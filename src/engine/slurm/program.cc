@@ -20,7 +20,7 @@ constexpr size_t kOutputMax = 256UL * 1024 * 1024;  // A million jobs.
 constexpr size_t kErrorsMax = 64UL * 1024;
 constexpr int kReadsAtOnce = 64;        // Then it is looked at the time: a program may never pause.
 constexpr milliseconds kAskEvery{100};  // Whether it is still wanted.
-constexpr seconds kGoodbye{10};         // From SIGTERM to SIGKILL.
+constexpr seconds kProgramGoodbye{10};  // From SIGTERM to SIGKILL.
 
 // One program under way: its three streams and its end.
 class Talk {
@@ -50,7 +50,7 @@ class Talk {
       if (!told && options_.wanted && (stopped || !options_.wanted())) {
         told = true;
         ::kill(child_.pid, SIGTERM);
-        until = clock.steady() + kGoodbye;
+        until = clock.steady() + kProgramGoodbye;
       }
       auto left = std::chrono::ceil<milliseconds>(until - clock.steady());
       if (left <= milliseconds(0)) {

@@ -37,7 +37,7 @@ void each_line(std::string_view text, F&& f) {
   }
 }
 
-std::optional<int64_t> number(std::string_view text) {
+std::optional<int64_t> whole_number(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
@@ -53,14 +53,14 @@ std::string known(std::string_view text) {
 }
 
 std::optional<WallTime> time_of(std::string_view text) {
-  const std::optional<int64_t> value = number(text);
+  const std::optional<int64_t> value = whole_number(text);
   if (!value || *value <= 0) return std::nullopt;
   return WallTime(seconds(*value));
 }
 
 // As wait() has it: the code above 8 bits of the signal.
 int exit_code_of(std::string_view text) {
-  const auto status = static_cast<int>(number(text).value_or(0));
+  const auto status = static_cast<int>(whole_number(text).value_or(0));
   const int signal = status & 0x7f;
   return signal != 0 ? 128 + signal : (status >> 8) & 0xff;
 }
@@ -73,7 +73,7 @@ int gpus_of(std::string_view gres) {
     if (!one.starts_with("gpu:") && one != "gpu") continue;
     one = one.substr(0, one.find('('));
     const size_t colon = one.rfind(':');
-    sum += colon == std::string_view::npos ? 1 : number(one.substr(colon + 1)).value_or(1);
+    sum += colon == std::string_view::npos ? 1 : whole_number(one.substr(colon + 1)).value_or(1);
   }
   return static_cast<int>(sum);
 }
@@ -81,7 +81,7 @@ int gpus_of(std::string_view gres) {
 // "1/3/0/4": in use, free, of no use just now, all; or all alone.
 std::pair<int, int> cpus_of(std::string_view text) {
   const std::vector<std::string> parts = split(text, '/');
-  const auto nth = [&](size_t n) { return static_cast<int>(number(parts[n]).value_or(0)); };
+  const auto nth = [&](size_t n) { return static_cast<int>(whole_number(parts[n]).value_or(0)); };
   if (parts.size() == 4) return {nth(3), nth(1)};
   return {nth(0), nth(0)};
 }
@@ -138,7 +138,7 @@ std::vector<Job> parse_queue(std::string_view text) {
     job.number = places->number;
     job.state = (*field)[1];
     job.reason = (*field)[2];
-    job.nodes = static_cast<int>(number((*field)[3]).value_or(0));
+    job.nodes = static_cast<int>(whole_number((*field)[3]).value_or(0));
     job.start = time_of((*field)[4]);
     job.end = time_of((*field)[5]);
     job.limit = parse_limit((*field)[6]);
@@ -151,7 +151,7 @@ std::vector<Job> parse_queue(std::string_view text) {
     if (places->indexes.empty() || !job.comment.starts_with(kOurs)) jobs.push_back(job);
     if (!job.comment.starts_with(kOurs)) return;
     if (places->indexes.size() == 1 && place.size() < (*field)[0].size()) {
-      job.own = number((*field)[0].substr(place.size() + 1)).value_or(0);
+      job.own = whole_number((*field)[0].substr(place.size() + 1)).value_or(0);
     }
     for (const int index : places->indexes) {
       job.index = index;
@@ -180,7 +180,7 @@ std::optional<AttemptId> attempt_of(std::string_view comment, std::string_view s
   comment.remove_prefix(1);
   const size_t dot = comment.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return std::nullopt;
-  const std::optional<int64_t> count = number(comment.substr(dot + 1));
+  const std::optional<int64_t> count = whole_number(comment.substr(dot + 1));
   if (!count || *count < 1 || *count > 1'000'000) return std::nullopt;
   return AttemptId{RunId{std::string(comment.substr(0, dot))}, static_cast<int>(*count)};
 }
@@ -208,7 +208,7 @@ std::vector<Node> parse_nodes(std::string_view text) {
     }
     node.state = state;
     std::tie(node.cpus, node.cpus_free) = cpus_of((*field)[3]);
-    node.memory_mb = number((*field)[4]).value_or(0);
+    node.memory_mb = whole_number((*field)[4]).value_or(0);
     node.gpus = gpus_of((*field)[5]);
     node.limit = parse_limit((*field)[6]);
     node.reason = known((*field)[7]);
@@ -222,7 +222,7 @@ std::optional<int64_t> parse_submitted(std::string_view text) {
   // A site's own wrapper may talk before; the number is a line of its own.
   each_line(text, [&](std::string_view line) {
     line = trim(line);
-    if (const auto value = number(line.substr(0, line.find(';'))); value && *value > 0) {
+    if (const auto value = whole_number(line.substr(0, line.find(';'))); value && *value > 0) {
       found = value;
     }
   });
@@ -232,7 +232,7 @@ std::optional<int64_t> parse_submitted(std::string_view text) {
 std::optional<seconds> parse_limit(std::string_view text) {
   int64_t days = 0;
   if (const size_t dash = text.find('-'); dash != std::string_view::npos) {
-    const std::optional<int64_t> value = number(text.substr(0, dash));
+    const std::optional<int64_t> value = whole_number(text.substr(0, dash));
     if (!value) return std::nullopt;
     days = *value;
     text.remove_prefix(dash + 1);
@@ -241,7 +241,7 @@ std::optional<seconds> parse_limit(std::string_view text) {
   if (parts.size() > 3) return std::nullopt;
   int64_t sum = 0;
   for (const std::string& part : parts) {
-    const std::optional<int64_t> value = number(part);
+    const std::optional<int64_t> value = whole_number(part);
     if (!value || *value < 0) return std::nullopt;
     sum = sum * 60 + *value;
   }

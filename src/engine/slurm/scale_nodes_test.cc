@@ -25,7 +25,7 @@ Node node(std::string name, std::string state, std::string reason = {}) {
   return made;
 }
 
-struct Yard {
+struct NodesYard {
   ScaleNodes nodes{"srv1", {.come = seconds(60), .retry = seconds(30)}};
   void saw(const Node& one, int second) { nodes.saw({one}, {}, at(second), at(second)); }
   ScaleNode look(const Node& one, int second) {
@@ -70,7 +70,7 @@ TEST_CASE("a node is known by Slurm's state and by the reason that we gave it") 
 }
 
 TEST_CASE("a node comes up when its program has ended and Slurm shows it") {
-  Yard yard;
+  NodesYard yard;
   CHECK(yard.look(node("n1", "down", kOff), 0).is == Is::off);
   CHECK(yard.state().is == NodeState::Is::off);
   CHECK_FALSE(yard.nodes.anything_on());
@@ -95,7 +95,7 @@ TEST_CASE("a node comes up when its program has ended and Slurm shows it") {
 }
 
 TEST_CASE("a node that does not come is told, taken down, and waited for ever longer") {
-  Yard yard;
+  NodesYard yard;
   yard.saw(node("n1", "down"), 0);
   yard.nodes.begin_up("n1", at(0));
   yard.nodes.ended_up("n1", fail(ErrorKind::unavailable, "exit 1: no quota"), at(5));
@@ -130,7 +130,7 @@ TEST_CASE("a node that does not come is told, taken down, and waited for ever lo
 }
 
 TEST_CASE("since when a node is idle is when it was last in use") {
-  Yard yard;
+  NodesYard yard;
   CHECK(yard.look(node("n1", "idle"), 0).since == at(0));
   CHECK(yard.look(node("n1", "idle"), 10).since == at(0));
   CHECK(yard.look(node("n1", "mixed"), 20).busy);
@@ -140,7 +140,7 @@ TEST_CASE("since when a node is idle is when it was last in use") {
 }
 
 TEST_CASE("one missed answer makes no node a lost one, several do") {
-  Yard yard;
+  NodesYard yard;
   yard.saw(node("n1", "idle"), 0);
   CHECK(yard.look(node("n1", "idle*"), 5).is == Is::up);
   CHECK(yard.nodes.view()[0].busy);
@@ -148,7 +148,7 @@ TEST_CASE("one missed answer makes no node a lost one, several do") {
 }
 
 TEST_CASE("a node that was up and stays away is taken down, once, and can come again") {
-  Yard yard;
+  NodesYard yard;
   yard.saw(node("n1", "idle"), 0);
   yard.saw(node("n1", "idle*"), 250);  // Slurm still hopes.
   CHECK(yard.nodes.take_lost().empty());
@@ -166,14 +166,14 @@ TEST_CASE("a node that was up and stays away is taken down, once, and can come a
   CHECK(off.trouble.empty());
   CHECK(yard.nodes.take_lost().empty());
   // One that was never seen up is somebody else's business.
-  Yard other;
+  NodesYard other;
   other.saw(node("n1", "down*", "Not responding"), 0);
   other.saw(node("n1", "down*", "Not responding"), 1000);
   CHECK(other.nodes.take_lost().empty());
 }
 
 TEST_CASE("a job that was quicker than a drain keeps its node") {
-  Yard yard;
+  NodesYard yard;
   yard.saw(node("n1", "idle"), 0);
   yard.nodes.begin_down("n1", at(1));
   CHECK(yard.look(node("n1", "draining", kLeaves), 2).is == Is::leaving);
@@ -181,7 +181,7 @@ TEST_CASE("a job that was quicker than a drain keeps its node") {
   yard.nodes.ended_down("n1", ScaleNodes::Left::in_use, at(3));
   CHECK(yard.look(node("n1", "mixed"), 4).busy);
   // A server that was killed in between finds it so.
-  Yard next;
+  NodesYard next;
   const ScaleNode called = next.look(node("n1", "draining", kLeaves), 0);
   CHECK(called.is == Is::up);
   CHECK(called.busy);
@@ -189,7 +189,7 @@ TEST_CASE("a job that was quicker than a drain keeps its node") {
 }
 
 TEST_CASE("a node that could not be taken down is tried again later, and can be called back") {
-  Yard yard;
+  NodesYard yard;
   yard.saw(node("n1", "idle"), 0);
   yard.nodes.begin_down("n1", at(1));
   yard.nodes.ended_down("n1", fail(ErrorKind::unavailable, "exit 3"), at(2));
@@ -201,7 +201,7 @@ TEST_CASE("a node that could not be taken down is tried again later, and can be 
 }
 
 TEST_CASE("what Slurm showed before we changed a node does not count") {
-  Yard yard;
+  NodesYard yard;
   yard.saw(node("n1", "idle"), 0);
   yard.nodes.begin_down("n1", at(1));
   yard.nodes.ended_down("n1", ScaleNodes::Left::yes, at(3));
@@ -210,7 +210,7 @@ TEST_CASE("what Slurm showed before we changed a node does not count") {
 }
 
 TEST_CASE("nodes of another compute are used and not brought up or down") {
-  Yard yard;
+  NodesYard yard;
   const std::map<std::string, std::string> others{{"n1", "lab"}, {"n2", "lab"}};
   yard.nodes.saw({node("n1", "idle"), node("n2", "down", kOff)}, others, at(0), at(0));
   CHECK(yard.nodes.view()[0].is == Is::up);

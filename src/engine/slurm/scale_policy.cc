@@ -14,10 +14,6 @@ using Is = ScaleNode::Is;
 // After a gap between two rounds (a Slurm that did not answer) nobody was slow.
 constexpr seconds kGap{15};
 
-void earlier(std::optional<SteadyTime>& first, SteadyTime time) {
-  if (!first || time < *first) first = time;
-}
-
 // The first to be taken: what is up, what comes, what can be called back, what is off.
 enum class Rank { up, coming, returning, off, none };
 constexpr Rank kRanks[] = {Rank::up, Rank::coming, Rank::returning, Rank::off};

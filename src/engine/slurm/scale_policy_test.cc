@@ -11,13 +11,13 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-SteadyTime at(int second) { return SteadyTime(seconds(1'000'000 + second)); }
+SteadyTime policy_time(int second) { return SteadyTime(seconds(1'000'000 + second)); }
 
 ScaleNode node(std::string name, Is is, int since = 0) {
   ScaleNode made;
   made.name = std::move(name);
   made.is = is;
-  made.since = at(since);
+  made.since = policy_time(since);
   made.cpus = 2;
   made.cpus_free = is == Is::up ? 2 : 0;
   return made;
@@ -41,23 +41,23 @@ ScaleWant want(std::string id, int nodes = 1, int cpus = 2) {
   return made;
 }
 
-struct Yard {
+struct PolicyYard {
   ScalePolicy policy;
   ScaleLimits limits;
-  Yard() {
+  PolicyYard() {
     limits.max_nodes = 4;
     limits.idle = seconds(60);
   }
   ScaleDecision decide(const std::vector<ScaleNode>& nodes, const std::vector<ScaleWant>& wants,
                        int second = 0) {
-    return policy.decide(limits, nodes, wants, at(second));
+    return policy.decide(limits, nodes, wants, policy_time(second));
   }
 };
 
 }  // namespace
 
 TEST_CASE("nodes come up for what waits, as many as that needs and no more than the most") {
-  Yard yard;
+  PolicyYard yard;
   CHECK(yard.decide(all(Is::off), {}).up.empty());
   CHECK(yard.decide(all(Is::off), {want("a")}).up == Names{"n1"});
   CHECK(yard.decide(all(Is::off), {want("a"), want("b", 2)}).up == Names{"n1", "n2", "n3"});
@@ -71,7 +71,7 @@ TEST_CASE("nodes come up for what waits, as many as that needs and no more than 
 }
 
 TEST_CASE("what is up, or comes, is reckoned with before another is started") {
-  Yard yard;
+  PolicyYard yard;
   std::vector<ScaleNode> nodes = all(Is::off);
   nodes[2] = node("n3", Is::coming);
   nodes[3] = node("n4", Is::up);
@@ -83,7 +83,7 @@ TEST_CASE("what is up, or comes, is reckoned with before another is started") {
 }
 
 TEST_CASE("a node that is too small for a run is not brought up for it") {
-  Yard yard;
+  PolicyYard yard;
   std::vector<ScaleNode> nodes = all(Is::off);
   nodes[2].cpus = 8;
   nodes[3].gpus = 1;
@@ -99,10 +99,10 @@ TEST_CASE("a node that is too small for a run is not brought up for it") {
 }
 
 TEST_CASE("idle nodes go down after their time, the longest idle first, and the least stay") {
-  Yard yard;
+  PolicyYard yard;
   std::vector<ScaleNode> nodes{node("n1", Is::up, 10), node("n2", Is::up, 0), busy("n3")};
   CHECK(yard.decide(nodes, {}, 59).down.empty());
-  CHECK(yard.decide(nodes, {}, 59).again == at(60));
+  CHECK(yard.decide(nodes, {}, 59).again == policy_time(60));
   CHECK(yard.decide(nodes, {}, 60).down == Names{"n2"});
   CHECK(yard.decide(nodes, {}, 70).down == Names{"n2", "n1"});
   CHECK(yard.decide(nodes, {}, 70).wanted == 1);
@@ -113,27 +113,27 @@ TEST_CASE("idle nodes go down after their time, the longest idle first, and the 
 }
 
 TEST_CASE("a node that a run waits for does not go down, however long it is idle") {
-  Yard yard;
+  PolicyYard yard;
   std::vector<ScaleNode> nodes{node("n1", Is::up), node("n2", Is::coming)};
   yard.limits.hold = seconds(100'000);
   CHECK(yard.decide(nodes, {want("gang", 2)}, 5000).down.empty());
 }
 
 TEST_CASE("the least number of nodes is brought up and kept without any run") {
-  Yard yard;
+  PolicyYard yard;
   yard.limits.min_nodes = 2;
   CHECK(yard.decide(all(Is::off), {}).up == Names{"n1", "n2"});
   std::vector<ScaleNode> nodes = all(Is::off);
   nodes[1] = node("n2", Is::coming);
   CHECK(yard.decide(nodes, {}).up == Names{"n1"});
-  nodes[0].not_before = at(100);  // It did not come.
+  nodes[0].not_before = policy_time(100);  // It did not come.
   const ScaleDecision decision = yard.decide(nodes, {});
   CHECK(decision.up == Names{"n3"});
-  CHECK(decision.again == at(100));
+  CHECK(decision.again == policy_time(100));
 }
 
 TEST_CASE("a paused compute brings nothing up and lets all that is idle go") {
-  Yard yard;
+  PolicyYard yard;
   yard.limits.min_nodes = 2;
   yard.limits.paused = true;
   const ScaleDecision off = yard.decide(all(Is::off), {want("a")});
@@ -144,10 +144,10 @@ TEST_CASE("a paused compute brings nothing up and lets all that is idle go") {
 }
 
 TEST_CASE("a node that did not come is told, and another is started in its place") {
-  Yard yard;
+  PolicyYard yard;
   std::vector<ScaleNode> nodes = all(Is::coming, 2);
   nodes.push_back(node("n3", Is::off));
-  nodes[2].not_before = at(30);
+  nodes[2].not_before = policy_time(30);
   nodes[2].trouble = "exit 1: no quota";
   for (int i = 4; i <= 5; ++i) nodes.push_back(node("n" + std::to_string(i), Is::off));
   const ScaleDecision decision = yard.decide(nodes, {want("gang", 3)});
@@ -160,7 +160,7 @@ TEST_CASE("a node that did not come is told, and another is started in its place
 }
 
 TEST_CASE("for a run of several nodes none comes up unless all can") {
-  Yard yard;
+  PolicyYard yard;
   std::vector<ScaleNode> nodes = all(Is::off);
   nodes[3] = node("n4", Is::unusable);
   nodes[3].trouble = "drained: bad disk";
@@ -175,7 +175,7 @@ TEST_CASE("for a run of several nodes none comes up unless all can") {
 }
 
 TEST_CASE("nodes are not held beyond the limit for a run that cannot start; it is tried later") {
-  Yard yard;
+  PolicyYard yard;
   yard.limits.hold = seconds(600);
   yard.limits.again = seconds(300);
   std::vector<ScaleNode> nodes = all(Is::up, 3);
@@ -194,7 +194,7 @@ TEST_CASE("nodes are not held beyond the limit for a run that cannot start; it i
 }
 
 TEST_CASE("a run that Slurm does not start on nodes that are there is tried on others") {
-  Yard yard;
+  PolicyYard yard;
   yard.limits.fit = seconds(30);
   std::vector<ScaleNode> nodes = all(Is::off);
   nodes[0] = node("n1", Is::up);
@@ -214,7 +214,7 @@ TEST_CASE("a run that Slurm does not start on nodes that are there is tried on o
 }
 
 TEST_CASE("a Slurm that did not answer for a while makes no node unfit") {
-  Yard yard;
+  PolicyYard yard;
   std::vector<ScaleNode> nodes = all(Is::off);
   nodes[0] = node("n1", Is::up);
   CHECK(yard.decide(nodes, {want("a")}, 0).up.empty());
@@ -222,7 +222,7 @@ TEST_CASE("a Slurm that did not answer for a while makes no node unfit") {
 }
 
 TEST_CASE("a node that leaves is called back if its program has not begun, else it goes") {
-  Yard yard;
+  PolicyYard yard;
   std::vector<ScaleNode> nodes = all(Is::off);
   nodes[2] = node("n3", Is::leaving);
   CHECK(yard.decide(nodes, {}).down == Names{"n3"});
@@ -237,13 +237,13 @@ TEST_CASE("a node that leaves is called back if its program has not begun, else 
   CHECK(yard.decide(nodes, {want("a")}).up.empty());
   // One that could not be taken down is tried again, in its time.
   nodes[2].at_work = false;
-  nodes[2].not_before = at(30);
+  nodes[2].not_before = policy_time(30);
   CHECK(yard.decide(nodes, {}).down.empty());
   CHECK(yard.decide(nodes, {}, 30).down == Names{"n3"});
 }
 
 TEST_CASE("ten thousand nodes in use and a long line cost little") {
-  Yard yard;
+  PolicyYard yard;
   yard.limits.max_nodes = 10'000;
   std::vector<ScaleNode> nodes;
   for (int i = 0; i < 10'000; ++i) nodes.push_back(busy("n" + std::to_string(i)));

@@ -16,16 +16,16 @@ namespace {
 constexpr size_t kProgramsMax = 32;  // At a time.
 constexpr seconds kStepOften{1};     // While nodes are up or on their way.
 constexpr seconds kStepSeldom{30};
-constexpr size_t kWordsMax = 300;  // Of a program, in a message of ours.
+constexpr size_t kFailureWordsMax = 300;  // Of a program, in a message of ours.
 constexpr const char* kShell = "/bin/sh";
-constexpr const char* kUsualPlaces = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+constexpr const char* kProgramPlaces = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 // The last line that a program said, which is mostly why it failed.
 std::string last_line(std::string_view text) {
   text = trim(text);
   const size_t start = text.rfind('\n');
   if (start != std::string_view::npos) text = trim(text.substr(start + 1));
-  return to_utf8(text.substr(0, kWordsMax));
+  return to_utf8(text.substr(0, kFailureWordsMax));
 }
 
 std::string cluster_of(const ComputeSpec& compute) {
@@ -36,7 +36,7 @@ std::string cluster_of(const ComputeSpec& compute) {
 std::map<std::string, std::string> program_environment(const ComputeSpec& compute) {
   const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nobody sets it.
   std::map<std::string, std::string> environment = {
-      {"PATH", std::string(path != nullptr ? path : "") + ":" + kUsualPlaces},
+      {"PATH", std::string(path != nullptr ? path : "") + ":" + kProgramPlaces},
       {"LANG", "C.UTF-8"},
       {"TRAINYARD_COMPUTE", compute.name}};
   if (!compute.slurm_conf.empty()) environment["SLURM_CONF"] = compute.slurm_conf;

@@ -77,7 +77,7 @@ class NodeSlurm : public Commands {
   std::vector<std::string> asked_;
 };
 
-struct Yard {
+struct ScalerYard {
   TempDir dir;
   MonotoneClock clock;
   NullLog log;
@@ -89,7 +89,7 @@ struct Yard {
   ScalePatience patience;
   std::unique_ptr<Scaler> scaler;
 
-  Yard() {
+  ScalerYard() {
     compute.name = "lab";
     compute.max_nodes = 2;
     compute.idle_seconds = 0;
@@ -138,7 +138,7 @@ struct Yard {
 }  // namespace
 
 TEST_CASE("a node is switched on and taken by Slurm, then drained, switched off and marked") {
-  Yard yard;
+  ScalerYard yard;
   yard.make();
   yard.step(1);
   yard.wait_for(1);
@@ -159,7 +159,7 @@ TEST_CASE("a node is switched on and taken by Slurm, then drained, switched off 
 }
 
 TEST_CASE("a program that fails is told by its code and its last words") {
-  Yard yard;
+  ScalerYard yard;
   yard.compute.node_up = "f() { echo one >&2; echo no quota for $1 >&2; exit 7; }; f";
   yard.make();
   yard.step(1);
@@ -172,7 +172,7 @@ TEST_CASE("a program that fails is told by its code and its last words") {
 }
 
 TEST_CASE("a program that does not end is killed with all that it started") {
-  Yard yard;
+  ScalerYard yard;
   const std::string pid = (yard.dir.path() / "pid").string();
   yard.compute.node_up = "echo waiting >&2; sh -c 'echo $$ >" + pid + "; sleep 600' #";
   yard.compute.max_nodes = 1;
@@ -196,7 +196,7 @@ TEST_CASE("a program that does not end is killed with all that it started") {
 }
 
 TEST_CASE("a node that a job takes before it is drained stays up") {
-  Yard yard;
+  ScalerYard yard;
   yard.slurm.set("n2", "idle");
   yard.slurm.taken_by_job_ = true;
   yard.make();
@@ -209,7 +209,7 @@ TEST_CASE("a node that a job takes before it is drained stays up") {
 }
 
 TEST_CASE("a Slurm that does not let us change its nodes is told, with what to do") {
-  Yard yard;
+  ScalerYard yard;
   yard.slurm.set("n1", "idle");
   yard.slurm.refusal_ = "scontrol: slurm_update error: Invalid user id";
   yard.make();
@@ -221,7 +221,7 @@ TEST_CASE("a Slurm that does not let us change its nodes is told, with what to d
 }
 
 TEST_CASE("a scaler that is stopped kills its programs and does not wait for them") {
-  Yard yard;
+  ScalerYard yard;
   yard.compute.node_up = "sleep 600 #";
   yard.make();
   yard.step(2);
@@ -231,7 +231,7 @@ TEST_CASE("a scaler that is stopped kills its programs and does not wait for the
 }
 
 TEST_CASE("nodes that another compute brings up and down are not touched") {
-  Yard yard;
+  ScalerYard yard;
   const auto claims = std::make_shared<ScaleClaims>();
   CHECK(claims->claim("|", "n1", {.owner = "other", .holder = &yard}) == "other");
   CHECK(claims->claim("|", "n1", {.owner = "lab", .holder = nullptr}) == "other");

@@ -29,7 +29,7 @@ namespace {
 
 constexpr seconds kComeUp{90};  // A login, and trainyard-node over a slow line.
 constexpr seconds kSign{5};     // Between two signs of life; the relay wants one in 30 s.
-constexpr seconds kGoodbye{3};
+constexpr seconds kTunnelGoodbye{3};
 constexpr int kTakenMax = 6;  // Tries, over a minute: a relay of ours ends in half of one.
 constexpr size_t kSaidMax = 16UL * 1024;
 constexpr std::string_view kAllocated = "Allocated port ";
@@ -63,7 +63,7 @@ class Tunnel::Talk {
     if (child_.pid == 0) return;
     ::kill(child_.pid, SIGTERM);
     pollfd ended{child_.pidfd.get(), POLLIN, 0};
-    const auto limit = std::chrono::milliseconds(kGoodbye).count();
+    const auto limit = std::chrono::milliseconds(kTunnelGoodbye).count();
     if (poll(&ended, 1, static_cast<int>(limit)) != 1) ::kill(child_.pid, SIGKILL);
     waitpid(child_.pid, nullptr, 0);
   }
@@ -302,7 +302,7 @@ void Tunnel::came_up(const std::string& address, uint16_t port) {
 void Tunnel::went_down(const Error& error) {
   {
     std::lock_guard lock(mutex_);
-    trouble_ = error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+    trouble_ = told(error);
     options_.log.warn("login node not connected",
                       {{"login", options_.ssh}, {"error", error.message}});
   }
