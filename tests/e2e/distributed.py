@@ -2,13 +2,11 @@
 import json
 import pathlib
 import shutil
-import signal
 import sys
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from slurm_lab import SlurmLab
-from yard import ROOT, YardTest, main, wait_until
+from lab_yard import LabTest
+from yard import ROOT, main, wait_until
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has PyTorch.
 
@@ -24,31 +22,12 @@ print(json.dumps(words))
 WAIT = "while :; do sleep 0.1; done"
 
 
-class Distributed(YardTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = SlurmLab(nodes=4, shared=True)
-        cls.addClassCleanup(cls.lab.down)
-        cls.lab.up()
-        cls.lab.needs_isolation()
+class Distributed(LabTest):
+    LAB = {"nodes": 4, "shared": True}
+    TARGET = ("--max-nodes", 4)
 
-    def setUp(self):
-        super().setUp()
-        self.env.update(self.lab.env)
-        (self.code / "tell.py").write_text(TELL)
-        self.server = self.start("server", "run", "--listen", f"{self.lab.address}:0", "--insecure")
-        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
-        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", 4)
-
-    def leave_nothing(self):
-        for run in self.json("run", "list"):
-            if run["status"] not in ("Completed", "Failed", "Canceled"):
-                self.run_cli("run", "cancel", run["id"])
-                self.run_cli("run", "wait", run["id"])
-        wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty", 90)
-        self.server.send_signal(signal.SIGTERM)
-        self.server.wait(20)
-        super().leave_nothing()
+    def before_serving(self):
+        self.write("tell.py", TELL)
 
     def on_lab(self, nodes, ranks, *command):
         """Submits without waiting; returns the id."""

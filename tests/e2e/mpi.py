@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import slurm_lab
-from slurm_lab import SlurmLab
+from lab_yard import LabTest
 from yard import YardTest, wait_until
 
 PROGRAM = r"""
@@ -150,31 +150,13 @@ class Local(MpiTest):
         self.assertEqual(done.out.count("of 3: sum 3"), 3, done)
 
 
-class Cluster(MpiTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = SlurmLab(nodes=5, bare="n5")
-        cls.addClassCleanup(cls.lab.down)
-        cls.lab.up()
-        cls.lab.needs_isolation()
+class Cluster(MpiTest, LabTest):
+    LAB = {"nodes": 5, "bare": "n5"}
+    TARGET = ("--max-nodes", 4, "--sbatch=--exclude=n5")
 
-    def setUp(self):
-        super().setUp()
-        self.env.update(self.lab.env)
-        self.server = self.start("server", "run", "--listen", f"{self.lab.address}:0", "--insecure")
-        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
-        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", "4", "--sbatch=--exclude=n5")
-
-    def leave_nothing(self):
-        for run in self.json("run", "list"):
-            if run["status"] not in ("Completed", "Failed", "Canceled"):
-                self.run_cli("run", "cancel", run["id"])
-                self.run_cli("run", "wait", run["id"])
-        wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty")
+    def lab_is_as_before(self):
+        super().lab_is_as_before()
         self.nothing_on_nodes()
-        self.server.send_signal(signal.SIGTERM)
-        self.server.wait(20)
-        super().leave_nothing()
 
     def nothing_on_nodes(self):
         def left(name):

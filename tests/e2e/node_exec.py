@@ -5,33 +5,15 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from slurm_lab import SlurmLab
-from yard import YardTest, main, wait_until
+from lab_yard import LabTest
+from yard import main, wait_until
 
 WHERE = ("sh", "-c", "echo $SLURMD_NODENAME")
 
 
-class NodeExec(YardTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = SlurmLab(nodes=3)
-        cls.addClassCleanup(cls.lab.down)
-        cls.lab.up()
-        cls.lab.needs_isolation()
-
-    def setUp(self):
-        super().setUp()
-        self.env.update(self.lab.env)
-        self.server = self.start("server", "run", "--listen", f"{self.lab.address}:0", "--insecure")
-        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
-        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", "3")
-
-    def leave_nothing(self):
-        self.lab.run("scancel", "--me")
-        wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty", 60)
-        self.server.send_signal(signal.SIGTERM)
-        self.server.wait(20)
-        super().leave_nothing()
+class NodeExec(LabTest):
+    LAB = {"nodes": 3}
+    TARGET = ("--max-nodes", 3)
 
     def exec_on(self, *words):
         return self.run_cli("node", "exec", *words)

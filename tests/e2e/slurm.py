@@ -1,14 +1,12 @@
 """Runs on a real Slurm of four isolated nodes, as on this machine: one parameter changes."""
 import json
 import pathlib
-import signal
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from slurm_lab import SlurmLab
-from yard import TRAINYARD, YardTest, wait_until
+from lab_yard import LabTest
+from yard import YardTest, wait_until
 
 TRAIN = """
 import os, sys
@@ -26,34 +24,12 @@ open("logs/train.log", "w").write("done\\n")
 """
 
 
-class Slurm(YardTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = SlurmLab(nodes=4, bare="n4")
-        cls.addClassCleanup(cls.lab.down)
-        cls.lab.up()
-        cls.lab.needs_isolation()
+class Slurm(LabTest):
+    LAB = {"nodes": 4, "bare": "n4"}
+    TARGET = ("--max-nodes", 4)
 
-    def setUp(self):
-        super().setUp()
-        self.env.update(self.lab.env)
-        (self.code / "train.py").write_text(TRAIN)
-        self.serve()
-        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", "4")
-
-    def serve(self):
-        """Where the nodes can reach it; they cannot reach loopback."""
-        self.server = self.start("server", "run", "--listen", f"{self.lab.address}:0", "--insecure")
-        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
-
-    def leave_nothing(self):
-        for run in self.json("run", "list"):
-            if run["status"] not in ("Completed", "Failed", "Canceled"):
-                self.run_cli("run", "cancel", run["id"])
-                self.run_cli("run", "wait", run["id"])
-        self.server.send_signal(signal.SIGTERM)
-        self.server.wait(20)
-        super().leave_nothing()
+    def before_serving(self):
+        self.write("train.py", TRAIN)
 
     def holding(self, name):
         """A command that says it runs and goes on until it is told."""
@@ -95,11 +71,8 @@ class Slurm(YardTest):
     def test_a_server_that_was_killed_takes_its_runs_up_again(self):
         run = self.submit("--target", "lab", "--", "sh", "-c", "echo first; sleep 3; echo last; echo x > outputs/x")
         wait_until(lambda: "first" in self.ok("run", "logs", run), "it runs")
-        port = self.json("server", "status")["url"].rsplit(":", 1)[1]
-        self.server.kill()
-        self.server.wait()
-        self.server = self.start("server", "run", "--listen", f"{self.lab.address}:{port}", "--insecure")
-        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs again")
+        self.kill_server()
+        self.serve()
         ended = self.finish(run, 60)
         self.assertEqual((ended["status"], len(ended["attempts"])), ("Completed", 1), ended["reason"])
         self.assertEqual(self.ok("run", "logs", run), "first\nlast\n")

@@ -2,51 +2,20 @@
 all the same, through cancels, a restart of the server and a controller that dies."""
 import concurrent.futures
 import pathlib
-import signal
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from slurm_lab import SlurmLab
-from yard import TRAINYARD, YardTest, main, wait_until
+from lab_yard import LabTest
+from yard import main, wait_until
 
 MANY = 50
 JOBS_MAX = 20  # Of 50: what comes while Slurm takes the one before goes together, and a busy machine is slow to submit.
 DONE_S = 120
 
 
-class Arrays(YardTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = SlurmLab(nodes=3, cpus=4, slurmd_timeout=5)
-        cls.addClassCleanup(cls.lab.down)
-        cls.lab.up()
-        cls.lab.needs_isolation()
-
-    def setUp(self):
-        super().setUp()
-        self.env.update(self.lab.env)
-        self.port = 0
-        self.serve()
-        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", "3")
-
-    def serve(self):
-        self.server = subprocess.Popen([TRAINYARD, "server", "run", "--listen", f"{self.lab.address}:{self.port}",
-                                        "--insecure"], cwd=self.code, env=self.env, stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
-        self.port = self.json("server", "status")["url"].rsplit(":", 1)[1]
-
-    def leave_nothing(self):
-        try:
-            for run in self.json("run", "list"):
-                self.run_cli("run", "cancel", run["id"])
-        finally:
-            self.server.send_signal(signal.SIGTERM)
-            self.server.wait(20)
-            self.lab.run("scancel", "--me", check=False)
-            super().leave_nothing()
-            self.lab.wait_for(lambda: self.lab.idle() == set(self.lab.names), "all nodes to be idle again", 60)
+class Arrays(LabTest):
+    LAB = {"nodes": 3, "cpus": 4, "slurmd_timeout": 5}
+    TARGET = ("--max-nodes", 3)
 
     def submit_at_once(self, commands):
         """All wait for the target, which then takes them in one moment."""
@@ -97,8 +66,7 @@ class Arrays(YardTest):
         waiting = [run for run in runs if run not in up]
         wait_until(lambda: "up" in self.console(up[0]), "it runs")
         # The server is another one now, and knows of places what Slurm shows.
-        self.server.kill()
-        self.server.wait()
+        self.kill_server()
         self.serve()
         for gone in (waiting[3], up[0], waiting[5]):
             self.ok("run", "cancel", gone)
@@ -121,8 +89,7 @@ class Arrays(YardTest):
         free = self.gate()
         runs = self.submit_at_once([f"echo {i}; exit {i % 2}" for i in range(20)])
         wait_until(lambda: len(self.queue("PENDING")) == 20, "all are in Slurm")
-        self.server.kill()
-        self.server.wait()
+        self.kill_server()
         free()
         self.lab.wait_for(lambda: self.queue("RUNNING"), "some start")
         self.serve()

@@ -4,57 +4,26 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
 import time
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from slurm_lab import SlurmLab
-from yard import TRAINYARD, YardTest, main, wait_until
+from lab_yard import LabTest
+from yard import YardTest, main, wait_until
 
 AWAY_S = 25  # Slurm's own programs try for some 10 s; two rounds of that.
 HOLD = "while :; do sleep 0.1; done"
 
 
-class Faults(YardTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = SlurmLab(nodes=3, slurmd_timeout=5)
-        cls.addClassCleanup(cls.lab.down)
-        cls.lab.up()
-        cls.lab.needs_isolation()
+class Faults(LabTest):
+    LAB = {"nodes": 3, "slurmd_timeout": 5}
+    TARGET = ("--max-nodes", 3)
 
-    def setUp(self):
-        super().setUp()
-        self.env.update(self.lab.env)
-        self.port = 0
-        self.serve()
-        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", "3")
-
-    def serve(self):
-        # No child of start(): that would be ended before what is left there is cleaned up with its help.
-        self.server = subprocess.Popen([TRAINYARD, "server", "run", "--listen", f"{self.lab.address}:{self.port}",
-                                        "--insecure"], cwd=self.code, env=self.env, stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
-        self.port = self.json("server", "status")["url"].rsplit(":", 1)[1]
-
-    def leave_nothing(self):
-        try:
-            for run in self.json("run", "list"):
-                self.run_cli("run", "cancel", run["id"])
-                self.run_cli("run", "wait", run["id"], timeout=30)
-        finally:
-            self.server.send_signal(signal.SIGTERM)
-            self.server.wait(20)
-            self.lab.run("scancel", "--me", check=False)
-            self.lab.start_nodes(self.lab.names, wait=False)
-            for name, state in self.lab.states().items():
-                if state.startswith(("drain", "down")):
-                    self.lab.run("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
-            super().leave_nothing()
-            self.lab.wait_for(lambda: self.lab.idle() == set(self.lab.names), "all nodes to be idle again", 60)
+    def mend_lab(self):
+        self.lab.start_nodes(self.lab.names, wait=False)
+        for name, state in self.lab.states().items():
+            if state.startswith(("drain", "down")):
+                self.lab.run("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
 
     def holding(self, *options):
         """A run that says where it is, and goes on."""
@@ -158,8 +127,7 @@ class Faults(YardTest):
         self.lab.wait_for(lambda: "R" in self.lab.run("squeue", "-h", "-o", "%t", "-j", blocker), "the node is taken")
         run = self.submit("--target", "lab", "--", "sh", "-c", "echo alone; echo x > outputs/x; exit 5")
         self.reason(run, "waits for 1 node")
-        self.server.kill()
-        self.server.wait()
+        self.kill_server()
         self.lab.run("scancel", blocker)
         self.lab.wait_for(lambda: self.state_in_slurm(run) == "RUNNING", "it starts")
         # The job tries to reach the server meanwhile.
