@@ -1,0 +1,110 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/slurm.h"
+#include "engine/slurm/batch.h"
+#include "engine/slurm/book.h"
+#include "engine/slurm/scaler.h"
+
+namespace trainyard::engine {
+
+// What make_slurm() makes: the book, the threads that carry out what it decides (slurm_threads.cc),
+// and the scaler.
+class SlurmEngine : public Engine {
+ public:
+  explicit SlurmEngine(SlurmOptions options);
+  ~SlurmEngine() override;
+
+  Capacity capacity() const override;
+  Status place(const Assignment& assignment) override {
+    return change([&](SteadyTime now) { book_.place(assignment, now); });
+  }
+  Status recover(const AttemptId& attempt) override {
+    return change([&](SteadyTime now) { book_.recover(attempt, now); });
+  }
+  Status kill(const AttemptId& attempt) override {
+    return change([&](SteadyTime now) { book_.kill(attempt, now); });
+  }
+  Status release(const AttemptId& attempt) override {
+    return change([&](SteadyTime now) { book_.release(attempt, now); });
+  }
+  Placement inspect(const AttemptId& attempt) override {
+    std::lock_guard lock(mutex_);
+    return book_.inspect(attempt);
+  }
+  std::string waits_for(const AttemptId& attempt) override;
+  NodesSeen nodes() override;
+  std::shared_ptr<NodeShell> shell() override { return shell_; }
+  void pause(bool paused) override {
+    if (scaler_) scaler_->pause(paused);
+  }
+  void on_gone(Gone gone) override {
+    std::lock_guard lock(gone_mutex_);
+    gone_ = std::move(gone);
+  }
+
+ private:
+  // The book is changed, and whoever waits for that looks again.
+  template <class F>
+  Status change(F&& f) {
+    note(std::forward<F>(f));
+    return {};
+  }
+  template <class F>
+  void note(F&& f) {
+    std::lock_guard lock(mutex_);
+    std::forward<F>(f)(options_.clock.steady());
+    ++changes_;
+    changed_.notify_all();
+  }
+
+  slurm::Patience patience() const;
+  slurm::ScalerOptions scaler_options();
+  void heed_tunnel();
+  void submit_all(std::stop_token stop);
+  void submit(const std::vector<slurm::JobPlan>& plans);
+  slurm::JobPlan plan_of(const Assignment& assignment) const;
+  void watch(std::stop_token stop);
+  void await_way(std::stop_token stop);
+  bool cancel_one();
+  void look();
+  void count(SteadyTime now);
+  void scale();
+  void tell();
+  // Waits, with the lock, for a change after those seen or for a time.
+  void wait(std::unique_lock<std::mutex>& lock, std::stop_token stop,
+            std::optional<SteadyTime> until, uint64_t seen);
+
+  const SlurmOptions options_;
+  std::shared_ptr<NodeShell> shell_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  uint64_t changes_ = 0;  // Held by mutex_, as are these.
+  bool counted_ = false;  // The nodes, once; or they could not be.
+  slurm::Book book_;
+
+  std::mutex gone_mutex_;
+  Gone gone_;  // Held by gone_mutex_.
+
+  // The watcher's alone.
+  SteadyTime last_count_{};
+  SteadyTime next_count_{};
+  microseconds count_pause_ = seconds(1);  // Where nodes come and go; more for a busy controller.
+  SteadyTime last_scale_{};
+  SteadyTime next_scale_{};
+  uint64_t scaled_ = 0;  // The changes that were seen then.
+  bool answered_ = true;
+  std::unique_ptr<slurm::Scaler> scaler_;  // Null: nodes stay up.
+  std::vector<std::jthread> threads_;      // The last: they end before what they use.
+};
+
+}  // namespace trainyard::engine
