@@ -26,6 +26,7 @@ _HOME_OF = {
     "OfflineRun": "offline_run",
     "Workspace": "workspace",
     "Experiment": "experiment",
+    "Environment": "environment",
     "ScriptRunConfig": "script_run_config",
     "TrainyardError": "errors",
     "UserError": "errors",
@@ -41,6 +42,7 @@ __all__ = sorted(_HOME_OF)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .environment import Environment
     from .errors import (ConfigNotFound, Conflict, Denied, NotFound, RunFailed, TrainyardError,
                          Unavailable, UserError)
     from .experiment import Experiment

@@ -44,6 +44,10 @@ def _parser() -> argparse.ArgumentParser:
     submit.add_argument("--name", help="what to call it")
     submit.add_argument("--tag", action="append", default=[], metavar="K=V")
     submit.add_argument("--env-var", action="append", default=[], metavar="K=V")
+    submit.add_argument("--environment", metavar="NAME[:V]", help="a registered or curated one")
+    submit.add_argument("--requirements", metavar="FILE", help="packages, as pip reads them")
+    submit.add_argument("--conda", metavar="FILE", help="packages, as conda reads them")
+    submit.add_argument("--image", help="run in a container of this image")
     submit.add_argument("--async", dest="no_wait", action="store_true",
                         help="print the id, do not wait")
     submit.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ARG…")
@@ -80,13 +84,22 @@ def _submit(options) -> int:
                         "Put it after --, as in: python -m trainyard submit -- python3 train.py")
     name = options.experiment_name or os.path.basename(os.getcwd()) or "default"
     config = ScriptRunConfig(".", command=words, compute_target=options.target,
-                             display_name=options.name,
+                             display_name=options.name, environment=_environment(options),
                              environment_variables=_pairs(options.env_var, "--env-var"))
     run = Experiment(_workspace(options), name).submit(config, tags=_pairs(options.tag, "--tag"))
     if options.no_wait:
         print(run.id)
         return 0
     return _follow(run)
+
+
+def _environment(options):
+    if not (options.requirements or options.conda or options.image):
+        return options.environment
+    from .environment import Environment
+    base = None if options.environment == "system" else options.environment
+    return Environment(base=base, pip_requirements=options.requirements,
+                       conda_specification=options.conda, image=options.image)
 
 
 def _pairs(texts: list[str], what: str) -> dict:

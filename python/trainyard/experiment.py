@@ -64,6 +64,9 @@ class Experiment:
         program = program_for(server, target_of(config))
         spec = make_spec(config, server.is_local or program is not None)
         spec.update(self._names(tags, properties))
+        if config.environment is not None:
+            from .environment import settle_environment
+            spec["environment"] = settle_environment(server, config.environment)
         captured = _capture(config.source_directory)
         if program is not None:
             carry_here(program, server, spec)

@@ -6,6 +6,10 @@ import shlex
 
 from .errors import UserError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .environment import Environment
+
 _ALONG = ("PATH", "HOME", "USER", "LANG", "VIRTUAL_ENV")  # And CONDA_…
 
 
@@ -14,13 +18,15 @@ class ScriptRunConfig:
 
     ``arguments`` may be strings and numbers; ``$VARIABLE`` in them is replaced on the node.
     ``command`` is a list of words, or a text for the shell. ``compute_target`` is a name or
-    something with a ``name``. ``interpreter`` runs ``script``: this very Python where the run's
-    machine is this one, else ``python3``.
+    something with a ``name``. ``environment`` is an ``Environment``, or the name of one:
+    ``"sklearn"``, ``"mine:3"``; else the run has what its machine has. ``interpreter`` runs
+    ``script``: the environment's ``python``; without one this very Python where the run's machine
+    is this one, else ``python3``.
     """
 
     def __init__(self, source_directory: str | None = None, script: str | None = None,
                  arguments: list | None = None, run_config=None, compute_target=None,
-                 environment=None, distributed_job_config=None,
+                 environment: Environment | str | None = None, distributed_job_config=None,
                  max_run_duration_seconds: int | None = None, command=None,
                  docker_runtime_config=None, *, environment_variables: dict | None = None,
                  interpreter: str | None = None, display_name: str | None = None,
@@ -28,8 +34,7 @@ class ScriptRunConfig:
                  memory_bytes: int = 0, nodes: int = 1, processes_per_node: int = 1,
                  distribution: str | None = None, priority: str = "normal", max_retries: int = 0,
                  secrets: list | None = None, parameters: dict | None = None) -> None:
-        later = {"run_config": run_config, "environment": environment,
-                 "distributed_job_config": distributed_job_config,
+        later = {"run_config": run_config, "distributed_job_config": distributed_job_config,
                  "docker_runtime_config": docker_runtime_config}
         for name, value in later.items():
             if value is not None:
@@ -42,6 +47,7 @@ class ScriptRunConfig:
         self.arguments = list(arguments or [])
         self.command = command
         self.compute_target = compute_target
+        self.environment = environment
         self.environment_variables = dict(environment_variables or {})
         self.max_run_duration_seconds = max_run_duration_seconds
         self.interpreter = interpreter
@@ -67,8 +73,9 @@ def target_of(config: ScriptRunConfig) -> str:
 
 
 def make_spec(config: ScriptRunConfig, is_local: bool) -> dict:
-    """The run's specification as the API takes it, all but names and snapshot. ``is_local``: the
-    server or the run is on this machine, so its programs and variables are ours."""
+    """The run's specification as the API takes it, all but names, environment and snapshot.
+    ``is_local``: the server or the run is on this machine, so its programs and variables are
+    ours."""
     words, form = _command(config, is_local)
     return {
         "target": target_of(config),
@@ -100,6 +107,9 @@ def _command(config: ScriptRunConfig, is_local: bool) -> tuple[list[str], str]:
     if not os.path.isfile(os.path.join(config.source_directory, script)):
         raise UserError(f"there is no script '{script}' in '{config.source_directory}'")
     interpreter = config.interpreter
+    if interpreter is None and config.environment is not None:
+        from .environment import has_python
+        interpreter = "python" if has_python(config.environment) else None
     if interpreter is None:
         import sys
         interpreter = sys.executable if is_local and sys.executable else "python3"

@@ -70,6 +70,7 @@ constexpr RoleRow kTable[] = {
     {get, "/api/v1/workspaces/{workspace}/environments/{environment}", "-yyyy yyn"},
     {get, "/api/v1/workspaces/{workspace}/environments/{environment}/state", "-nyyy nnn"},
     {patch, "/api/v1/workspaces/{workspace}/environments/{environment}", "-nyyy nnn"},
+    {post, "/api/v1/environments/read", "-yyyy yyy"},
     {get, "/api/v1/curated-environments", "-yyyy yyy"},
     {put, "/api/v1/curated-environments/{environment}", "-nnny nnn"},
     {del, "/api/v1/curated-environments/{environment}", "-nnny nnn"},

@@ -136,7 +136,11 @@ Status Serving::start_control() {
       .merge_outputs = [this](const auto& outputs) { return house_->trees.merge(outputs); },
       .environment_words =
           [this](const Environment& environment) { return environments_->words(environment); },
-      .platform_of = [this](const Recipe& recipe) { return environments_->platform(recipe); },
+      .settle_recipe = [this](Recipe& recipe) -> Status {
+        TRY_SET(recipe.platform, environments_->platform(recipe));
+        image_digests_.settle(recipe);
+        return {};
+      },
       .changed = [this](const RunId& run) { house_->run_changed(run); },
   });
   targets_ = std::make_unique<Targets>(Targets::Parts{.clock = *clock_,

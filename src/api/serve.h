@@ -12,6 +12,7 @@
 #include "api/machines.h"
 #include "api/targets.h"
 #include "base/home.h"
+#include "container/image_digest.h"
 #include "engine/engine.h"
 #include "http/certificate.h"
 #include "http/router.h"
@@ -66,6 +67,7 @@ class Serving {
   http::Router router_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<Environments> environments_;
+  container::ImageDigests image_digests_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<Targets> targets_;

@@ -323,6 +323,18 @@ Result<Arguments> parse_arguments(std::span<const std::string> words) {
   return arguments;
 }
 
+Result<std::vector<std::string>> argument_words(std::span<const std::string> given) {
+  std::vector<std::string> words;
+  for (const std::string& argument : given) {
+    const bool several = argument.starts_with('-') && argument.find(' ') != std::string::npos;
+    TRY_SET(const std::vector<std::string> parts,
+            several ? split_words(argument) : Result<std::vector<std::string>>({argument}));
+    words.insert(words.end(), parts.begin(), parts.end());
+  }
+  TRY(parse_arguments(words));
+  return words;
+}
+
 Result<std::vector<std::string>> split_words(std::string_view text) {
   std::vector<std::string> words;
   bool in_word = false;

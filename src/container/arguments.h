@@ -58,6 +58,10 @@ struct Arguments {
 // is.
 Result<Arguments> parse_arguments(std::span<const std::string> words);
 
+// The words of arguments that were written as texts of several ("-v /a:/b --ipc host"), found to be
+// such as are taken.
+Result<std::vector<std::string>> argument_words(std::span<const std::string> given);
+
 // A text as a shell would take it apart: quotes and backslashes, and nothing else.
 Result<std::vector<std::string>> split_words(std::string_view text);
 

@@ -9,7 +9,7 @@
 namespace trainyard::container {
 namespace {
 
-constexpr size_t kBlock = 512;
+constexpr size_t kTarBlock = 512;
 constexpr size_t kPieceMax = 256 * 1024;
 constexpr uint64_t kTextMax = 1024 * 1024;  // A long name, or an extended header.
 
@@ -44,7 +44,7 @@ bool checksum_holds(const char* block) {
   constexpr size_t kAt = 148;
   constexpr size_t kSize = 8;
   uint64_t sum = 0;
-  for (size_t i = 0; i < kBlock; ++i) {
+  for (size_t i = 0; i < kTarBlock; ++i) {
     const bool own = i >= kAt && i < kAt + kSize;
     sum += own ? ' ' : static_cast<unsigned char>(block[i]);
   }
@@ -85,7 +85,7 @@ struct TarReader::Extended {
 
 Result<bool> TarReader::next(TarEntry& entry) {
   Extended extended;
-  char block[kBlock];
+  char block[kTarBlock];
   for (;;) {
     TRY(skip());
     TRY_SET(const bool more, read_header(block));
@@ -120,7 +120,7 @@ Result<bool> TarReader::next(TarEntry& entry) {
     left_ = extended.size.value_or(size);
     if (entry.type != TarEntry::Type::file) left_ = 0;
     entry.size = left_;
-    padding_ = (kBlock - left_ % kBlock) % kBlock;
+    padding_ = (kTarBlock - left_ % kTarBlock) % kTarBlock;
     // Old tars have folders as files whose names end so.
     if (entry.type == TarEntry::Type::file && entry.path.ends_with('/')) {
       entry.type = TarEntry::Type::folder;
@@ -137,10 +137,10 @@ Result<std::string_view> TarReader::piece() {
 }
 
 Result<bool> TarReader::read_header(char* block) {
-  TRY_SET(const size_t got, read_(block, kBlock));
+  TRY_SET(const size_t got, read_(block, kTarBlock));
   if (got == 0) return false;  // Some leave out the two empty blocks at the end.
-  TRY(read_all(block + got, kBlock - got));
-  if (std::all_of(block, block + kBlock, [](char byte) { return byte == 0; })) {
+  TRY(read_all(block + got, kTarBlock - got));
+  if (std::all_of(block, block + kTarBlock, [](char byte) { return byte == 0; })) {
     // Who writes to us must not find us gone.
     buffer_.resize(kPieceMax);
     for (;;) {
@@ -157,12 +157,13 @@ Result<std::string> TarReader::read_text(uint64_t size) {
   std::string text(static_cast<size_t>(size), '\0');
   TRY(read_all(text.data(), text.size()));
   left_ = 0;
-  padding_ = (kBlock - size % kBlock) % kBlock;
+  padding_ = (kTarBlock - size % kTarBlock) % kTarBlock;
   return text;
 }
 
 Status TarReader::skip() {
   left_ += std::exchange(padding_, 0);
+  if (skip_ && left_ > 0) return skip_(std::exchange(left_, 0));
   while (left_ > 0) {
     TRY(piece());
   }

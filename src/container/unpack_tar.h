@@ -26,7 +26,9 @@ class TarReader {
  public:
   // Fills up to `size` bytes; 0 at the end.
   using Read = std::function<Result<size_t>(char* bytes, size_t size)>;
-  explicit TarReader(Read read) : read_(std::move(read)) {}
+  // Passes over as many bytes; without one they are read.
+  using Skip = std::function<Status(uint64_t size)>;
+  explicit TarReader(Read read, Skip skip = {}) : read_(std::move(read)), skip_(std::move(skip)) {}
 
   // The next entry; false at the end. What was not read of the one before is passed over.
   Result<bool> next(TarEntry& entry);
@@ -43,6 +45,7 @@ class TarReader {
   static Status apply(std::string_view records, Extended& extended);
 
   Read read_;
+  Skip skip_;
   uint64_t left_ = 0;     // Of the entry's bytes,
   uint64_t padding_ = 0;  // and those that follow them up to the next block.
   std::string buffer_;

@@ -83,7 +83,7 @@ class Control {
     SnapshotCheck snapshot_check;
     MergeOutputs merge_outputs;
     EnvironmentWords environment_words;
-    PlatformOf platform_of;  // None: a hash is the same for all machines.
+    SettleRecipe settle_recipe;  // None: a hash is the same for all machines.
     // A run's version grew: wakes its readers.
     std::function<void(const RunId&)> changed;
   };

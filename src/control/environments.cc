@@ -10,10 +10,12 @@ namespace {
 
 Result<Environment> look_up(store::Store& store, std::string_view workspace,
                             const Environment& asked) {
+  // All of it may be in the name: "mine:3".
+  TRY_SET(EnvironmentName name, parse_environment_name(asked.name));
+  if (!asked.version.empty()) name.version = asked.version == kLatest ? "" : asked.version;
   Environment found;
   const auto look = [&](db::Db& db) -> Status {
-    TRY_SET(EnvironmentRecord record,
-            store::resolve_environment(db, workspace, {asked.name, asked.version}));
+    TRY_SET(EnvironmentRecord record, store::resolve_environment(db, workspace, name));
     found = std::move(record.environment);
     return {};
   };
@@ -45,7 +47,7 @@ Status check_secret(store::Store& store, std::string_view workspace, const std::
 }  // namespace
 
 Result<Environment> resolve(store::Store& store, std::string_view workspace,
-                            const Environment& asked, const PlatformOf& platform_of) {
+                            const Environment& asked, const SettleRecipe& settle) {
   Environment environment = asked;
   if (!asked.name.empty() && asked.hash.empty()) {
     TRY_SET(environment, look_up(store, workspace, asked));
@@ -57,9 +59,9 @@ Result<Environment> resolve(store::Store& store, std::string_view workspace,
   environment.hash.clear();
   if (environment.recipe.kind == EnvironmentKind::system) return environment;
   environment.recipe.platform.clear();
-  if (platform_of) {
-    TRY_SET(environment.recipe.platform, platform_of(environment.recipe));
-  }
+  environment.recipe.image_digest.clear();
+  if (settle) TRY(settle(environment.recipe));
+  if (!asked.hash.empty()) environment.recipe.image_digest = asked.recipe.image_digest;
   environment.hash = recipe_hash(environment.recipe);
   return environment;
 }

@@ -12,6 +12,7 @@ namespace {
 // A yard with the environment `mine` registered: numpy, and a variable.
 struct Registered {
   Yard yard;
+  std::string image_digest;  // Of an image that is a file.
   Registered() {
     EnvironmentRecord record;
     record.environment.name = "mine";
@@ -27,8 +28,11 @@ struct Registered {
     }));
   }
   Result<Environment> resolved(const Environment& asked) const {
-    return resolve(*yard.store, "default", asked,
-                   [](const Recipe&) -> Result<std::string> { return "linux-test"; });
+    return resolve(*yard.store, "default", asked, [this](Recipe& recipe) -> Status {
+      recipe.platform = "linux-test";
+      recipe.image_digest = image_digest;
+      return {};
+    });
   }
 };
 
@@ -73,6 +77,30 @@ TEST_CASE("a name becomes the recipe it stands for, with its version") {
   CHECK(home.resolved(named("mine", "1"))->hash == made->hash);
   CHECK(kind_of(home.resolved(named("nowhere"))) == ErrorKind::not_found);
   CHECK(home.resolved(named("sklearn"))->recipe.kind == EnvironmentKind::venv);
+}
+
+TEST_CASE("a name may have its version in it") {
+  const Registered home;
+  CHECK(home.resolved(named("mine:1"))->version == "1");
+  CHECK(home.resolved(named("azureml:mine@latest"))->name == "mine");
+  CHECK(home.resolved(named("mine", "latest"))->version == "1");
+  CHECK(kind_of(home.resolved(named("mine:2"))) == ErrorKind::not_found);
+  CHECK(kind_of(home.resolved(named("mine:"))) == ErrorKind::invalid);
+}
+
+TEST_CASE("an image's file that has changed is another environment, but not for a rerun") {
+  Registered home;
+  Environment asked;
+  asked.recipe.image = "rootfs:/x.tar";
+  asked.recipe.image_digest = "a lie";
+  home.image_digest = "sha256:1";
+  const auto before = home.resolved(asked);
+  REQUIRE(before);
+  CHECK(before->recipe.image_digest == "sha256:1");
+  CHECK(home.resolved(asked)->hash == before->hash);
+  home.image_digest = "sha256:2";
+  CHECK(home.resolved(asked)->hash != before->hash);
+  CHECK(home.resolved(*before)->hash == before->hash);
 }
 
 TEST_CASE("packages asked for beside a name are put upon it") {

@@ -51,7 +51,7 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
 
 Result<Environment> AllRuns::resolve_environment(std::string_view workspace,
                                                  const Environment& asked) {
-  return resolve(parts_.store, workspace, asked, parts_.platform_of);
+  return resolve(parts_.store, workspace, asked, parts_.settle_recipe);
 }
 
 // What could not be seen before the environment's name was looked up.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dialects/document.h"
+#include "dialects/requirements.h"
 #include "model/environment.h"
 
 namespace trainyard::dialects {
@@ -18,7 +19,7 @@ struct CondaFile {
 
 // A fault is `invalid`, "FILE:LINE: …", all of them at once.
 Result<CondaFile> read_conda(const fs::path& file);
-Result<CondaFile> read_conda(const Document& document);
+Result<CondaFile> read_conda(const Document& document, SentFiles* sent = nullptr);
 Result<CondaFile> parse_conda(std::string_view text, std::string file);
 
 }  // namespace trainyard::dialects

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "dialects/document.h"
 #include "dialects/findings.h"
+#include "dialects/requirements.h"
 #include "model/environment_record.h"
 
 namespace trainyard::dialects {
@@ -30,6 +31,11 @@ Status add_conda(const fs::path& file, Environment& environment, Warnings& warni
 Status add_conda(const Document& document, const Node& content, Environment& environment,
                  Warnings& warnings);
 
+// The same of files that a client sent: those at these paths.
+Status add_sent_requirements(SentFiles& sent, const std::string& file, Environment& environment);
+Status add_sent_conda(SentFiles& sent, const std::string& file, Environment& environment,
+                      Warnings& warnings);
+
 // What a v2 file has under `environment`: a name in any spelling, file:PATH, or a map of image,
 // conda_file and build. Paths are from `folder`; nothing is looked at where it is empty.
 void read_environment(const Document& document, const Node& value, const fs::path& folder,
@@ -43,9 +49,11 @@ inline constexpr std::string_view kEnvironmentJson = "azureml_environment.json";
 inline constexpr std::string_view kCondaYml = "conda_dependencies.yml";
 inline constexpr std::string_view kRequirementsTxt = "requirements.txt";
 inline constexpr std::string_view kDockerfile = "Dockerfile";
+inline constexpr std::string_view kContextFolder = "context";  // What a Dockerfile is built from.
 Result<EnvironmentDraft> load_environment_folder(const fs::path& folder, Warnings& warnings);
 
-// The files of such a folder, by their names: those to start from, and those of one that is there.
+// The files of such a folder, by their names: those to start from, and those of one that is there,
+// all but what is in kContextFolder, a tree of blobs.
 struct TextFile {
   std::string name;
   std::string text;

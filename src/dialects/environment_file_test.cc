@@ -201,6 +201,7 @@ TEST_CASE("a scaffold can be registered as it is") {
 TEST_CASE("packages of files that a client sent are those of its files") {
   SentFiles sent;
   Environment environment;
+  environment.recipe.kind = EnvironmentKind::container;
   environment.recipe.image = "debian:12";
   std::vector<std::string> warnings;
   REQUIRE(add_sent_conda(sent, "./conda.yml", environment, warnings));

@@ -13,15 +13,36 @@ Status add(Result<CondaFile> file, Environment& environment, Warnings& warnings)
   return {};
 }
 
-}  // namespace
-
-Status add_requirements(const fs::path& file, Environment& environment, Warnings&) {
-  TRY_SET(const Requirements requirements, read_requirements(file));
+void add_lines(const Requirements& requirements, Environment& environment) {
   Environment above;
   above.recipe.kind = EnvironmentKind::venv;
   requirements.add_to(above);
   environment = layered(std::move(environment), above);
+}
+
+}  // namespace
+
+Status add_requirements(const fs::path& file, Environment& environment, Warnings&) {
+  TRY_SET(const Requirements requirements, read_requirements(file));
+  add_lines(requirements, environment);
   return {};
+}
+
+Status add_sent_requirements(SentFiles& sent, const std::string& file, Environment& environment) {
+  TRY_SET(const Requirements requirements, read_requirements(file, sent));
+  add_lines(requirements, environment);
+  return {};
+}
+
+Status add_sent_conda(SentFiles& sent, const std::string& file, Environment& environment,
+                      Warnings& warnings) {
+  const auto found = sent.texts.find(fs::path(file).lexically_normal().string());
+  if (found == sent.texts.end()) {
+    sent.missing.insert(file);
+    return {};
+  }
+  TRY_SET(const Document document, parse_document(found->second, file));
+  return add(read_conda(document, &sent), environment, warnings);
 }
 
 Status add_conda(const fs::path& file, Environment& environment, Warnings& warnings) {

@@ -50,6 +50,13 @@ Json python_json(const Environment& environment, bool conda, bool requirements) 
   return json;
 }
 
+// Its text is in the recipe; else it is a file of the folder that it is built from.
+bool has_own_dockerfile(const Recipe& recipe) {
+  return !recipe.dockerfile.empty() &&
+         (recipe.context.empty() || recipe.dockerfile.find('\n') != std::string::npos ||
+          recipe.dockerfile.starts_with("FROM "));
+}
+
 Json docker_json(const Environment& environment) {
   const Recipe& recipe = environment.recipe;
   Json json = {{"enabled", recipe.kind == EnvironmentKind::container},
@@ -59,8 +66,10 @@ Json docker_json(const Environment& environment) {
                {"shmSize", environment.shm_size.empty() ? Json() : Json(environment.shm_size)},
                {"arguments", environment.arguments},
                {"baseImageRegistry", Json()}};
-  if (!recipe.dockerfile.empty()) {
-    json["baseDockerfile"] = recipe.context.empty() ? Json(kDockerfile) : Json(recipe.dockerfile);
+  if (has_own_dockerfile(recipe)) json["baseDockerfile"] = kDockerfile;
+  if (!recipe.context.empty()) {
+    json["buildContext"] = {{"locationType", "localPath"}, {"location", kContextFolder}};
+    if (!has_own_dockerfile(recipe)) json["buildContext"]["dockerfilePath"] = recipe.dockerfile;
   }
   const ImageRegistry& registry = environment.registry;
   if (!registry.address.empty()) {
@@ -102,7 +111,7 @@ std::vector<TextFile> environment_files(const Environment& environment) {
   std::vector<TextFile> files = {{std::string(kEnvironmentJson), wire::dump_pretty(json) + "\n"}};
   if (conda) files.push_back({std::string(kCondaYml), conda_text(recipe, environment.name)});
   if (requirements) files.push_back({std::string(kRequirementsTxt), requirements_text(recipe)});
-  if (!recipe.dockerfile.empty() && recipe.context.empty()) {
+  if (has_own_dockerfile(recipe)) {
     files.push_back({std::string(kDockerfile), recipe.dockerfile});
   }
   return files;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +28,17 @@ Result<Requirements> read_requirements(const fs::path& file);
 // `text` as if it stood in `file`; other files are found beside that.
 Result<Requirements> parse_requirements(std::string_view text, const fs::path& file);
 
-// One line, as of the `pip:` list of a conda file.
+// Files of another machine, as a client sent them. Nothing on our own disk is looked at.
+struct SentFiles {
+  std::map<std::string, std::string> texts;  // By path, in its normal form.
+  fs::path folder;                           // There: what a relative path is from.
+  std::set<std::string> missing;             // Set by who reads: named, and not sent.
+};
+// What files that are missing say is not in it.
+Result<Requirements> read_requirements(const fs::path& file, SentFiles& sent);
+
+// One line, as of the `pip:` list of a conda file. Files it names are ours, or sent ones.
 Status add_requirement(Requirements& into, std::string_view line, const std::string& place,
-                       const fs::path& folder);
+                       const fs::path& folder, SentFiles* sent = nullptr);
 
 }  // namespace trainyard::dialects

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "container/engine_api.h"
+#include "container/image_digest.h"
 #include "container/unpack.h"
 #include "env/build_image_context.h"
 #include "env/build_image_layer.h"
@@ -142,12 +143,23 @@ bool is_built(const Recipe& recipe) {
          !recipe.conda.empty();
 }
 
+// An image that is a file has to be the one that the recipe's hash stands for.
+Status check_image_file(const Recipe& recipe) {
+  if (recipe.image_digest.empty()) return {};
+  TRY_SET(const std::string now, container::image_digest(recipe.image));
+  if (now == recipe.image_digest) return {};
+  return fail(ErrorKind::invalid, recipe.image + " has changed since the run was submitted",
+              "Submit it again, which uses the image as it is now. A rerun of an earlier run needs "
+              "the file as it was then.");
+}
+
 Result<Realised> unpack_without_engine(const Environment& environment, const fs::path& folder,
                                        const Settings& settings, Watcher& watcher,
                                        const Error& no_engine) {
   if (is_built(environment.recipe)) {
     return std::unexpected(Error(no_engine).within("build the image"));
   }
+  TRY(check_image_file(environment.recipe));
   watcher.line("No container engine answers here: the image is unpacked for bubblewrap.");
   auto unpacked = container::unpack_image(environment.recipe.image, folder / "root",
                                           unpack_options(environment, settings, watcher));
@@ -234,6 +246,7 @@ Result<std::string> ImageBuilder::find_locked() {
 }
 
 Result<std::string> ImageBuilder::fetch(const std::string& name) {
+  TRY(check_image_file(recipe_));
   if (const std::string file = rest_of(name, "docker-archive:"); !file.empty()) {
     return api_.load(file, BuildWatch(watcher_));
   }

@@ -240,6 +240,22 @@ TEST_CASE("without an engine what must be built says what to start") {
   CHECK(made.error().hint.find("systemctl start docker") != std::string::npos);
 }
 
+TEST_CASE("a file that is not the image that was meant is not taken for it") {
+  const TempDir dir;
+  Recorder recorder;
+  Settings settings = test_settings(dir.path());
+  settings.engine_socket = dir.path() / "no.sock";
+  REQUIRE(write_file(dir.path() / "root.tar", "another"));
+  Environment environment;
+  environment.recipe = {.kind = EnvironmentKind::container,
+                        .image = "rootfs:" + (dir.path() / "root.tar").string(),
+                        .image_digest = "sha256:" + sha256("one").hex()};
+  const auto made = build_image(environment, dir.path(), settings, recorder);
+  REQUIRE_FALSE(made.has_value());
+  CHECK(made.error().kind == ErrorKind::invalid);
+  CHECK(made.error().message.find("has changed since") != std::string::npos);
+}
+
 TEST_CASE("packages on an image are a layer that leaves its user as it was") {
   Settings settings;
   settings.variables = {{"PIP_INDEX_URL", "http://index"}, {"https_proxy", "http://proxy"}};

@@ -36,6 +36,8 @@ struct Recipe {
   std::map<std::string, std::string> build_arguments;
   // ---- set by the server ----
   std::string platform;  // "linux-x86_64-cpython-3.11"; empty: not resolved.
+  // Of an image that is a file of the server's machine (rootfs:FILE): what was in it, "sha256:…".
+  std::string image_digest;
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
@@ -50,6 +52,7 @@ struct Recipe {
     f("context", self.context);
     f("buildArguments", self.build_arguments);
     f("platform", self.platform);
+    f("imageDigest", self.image_digest);
   }
   bool operator==(const Recipe&) const = default;
 };

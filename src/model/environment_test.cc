@@ -34,6 +34,7 @@ TEST_CASE("what makes another environment makes another hash") {
   CHECK(other([](Recipe& r) { r.platform = "linux-aarch64"; }));
   CHECK(other([](Recipe& r) { r.kind = EnvironmentKind::conda; }));
   CHECK(other([](Recipe& r) { r.image = "python:3.11"; }));
+  CHECK(other([](Recipe& r) { r.image_digest = "sha256:1"; }));
   CHECK(other([](Recipe& r) { r.build_arguments = {{"A", "1"}}; }));
 }
 

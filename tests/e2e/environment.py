@@ -114,6 +114,30 @@ class Registry(Named):
         self.ok("environment", "restore", "two")
         self.assertEqual(self.json("environment", "show", "two")["version"], "7")
 
+    def test_a_folder_with_a_dockerfile_comes_back_as_it_was(self):
+        self.write("docker/sub/D2", "FROM debian:12\nCOPY . /\n")
+        self.write("docker/tool.sh", "#!/bin/sh\n")
+        self.write("docker/.gitignore", "*.log\n")
+        self.write("docker/no.log", "")
+        (self.code / "docker" / "tool.sh").chmod(0o755)
+        (self.code / "docker" / "link").symlink_to("tool.sh")
+        (self.code / "docker" / "empty").mkdir()
+        made = self.json("environment", "create", "-n", "built", "--build-context", "docker", "-d", "sub/D2")
+        self.ok("environment", "download", "-n", "built", "-d", "copy")
+        got = self.code / "copy" / "context"
+        self.assertEqual(sorted(str(p.relative_to(got)) for p in got.rglob("*")),
+                         [".gitignore", "empty", "link", "sub", "sub/D2", "tool.sh"])
+        self.assertTrue((got / "tool.sh").stat().st_mode & 0o100)
+        again = self.json("environment", "register", "-d", "copy")
+        self.assertEqual((again["version"], again["recipe"]["context"]), ("1", made["recipe"]["context"]))
+        self.assertIn("is there already", self.refused(5, "environment", "download", "-n", "built", "-d", "copy"))
+        # What was changed meanwhile is replaced, and nothing of it stays.
+        (got / "more").write_text("1")
+        self.assertEqual(self.json("environment", "register", "-d", "copy")["version"], "2")
+        self.ok("environment", "download", "-n", "built", "-v", "1", "-d", "copy", "--overwrite")
+        self.assertFalse((got / "more").exists())
+        self.assertEqual(self.json("environment", "register", "-d", "copy")["version"], "1")
+
     def test_curated_names_are_an_admins_table(self):
         names = [e["name"] for e in self.json("environment", "curated", "list")]
         for name in ("tensorflow", "sklearn", "pytorch", "minimal"):

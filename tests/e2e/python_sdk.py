@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from wheels import wheel
 from yard import ROOT, TRAINYARD, YardTest, main, wait_until
 
 PACKAGE = ROOT / "python"
-HEAD = "from trainyard import Experiment, Run, ScriptRunConfig, Workspace\nimport json, os\n"
+HEAD = "from trainyard import Environment, Experiment, Run, ScriptRunConfig, Workspace\nimport json, os\n"
 
 
 class Sdk(YardTest):
@@ -250,6 +251,79 @@ assert list(ws.experiments) == ['exp']
         listed = subprocess.run([sys.executable, "-m", "trainyard", "runs"], cwd=self.code, env=env,
                                 capture_output=True, text=True, timeout=60)
         self.assertEqual(len(listed.stdout.splitlines()), 2, listed)
+
+
+class Environments(Sdk):
+    def setUp(self):
+        super().setUp()
+        wheels = self.scratch / "wheels"
+        for name, version in (("apple", "1.0"), ("apple", "1.1"), ("pear", "2.5")):
+            wheel(wheels, name, version)
+        self.write("envs/index.txt", f"--no-index\n--find-links {wheels}\n")
+        self.write("requirements.txt", "-r envs/index.txt\napple==1.0  # the old one\nazureml-core\n")
+        self.write("conda.yml", "dependencies:\n- pip:\n  - -r envs/index.txt\n  - pear\n")
+        self.write("show.py", "import os, apple\nprint(apple.version, os.environ.get('A'))\n")
+
+    def submitted(self, environment):
+        """What a run prints that is submitted so, and its environment."""
+        run = self.python(f"""
+run = Experiment(Workspace(), 'exp').submit(script='show.py', environment={environment})
+run.wait_for_completion()
+print(run.id)
+""").strip()
+        status, body = self.http("GET", f"/api/v1/runs/{run}/spec")
+        self.assertEqual(status, 200, body)
+        return self.console(run), json.loads(body)["environment"]
+
+    def test_packages_of_files_and_names(self):
+        said, made = self.submitted(
+            "Environment('mine', pip_requirements='requirements.txt', environment_variables={'A': 1})")
+        self.assertEqual(said, "1.0 1\n")
+        self.assertEqual((made["recipe"]["kind"], made["leftOut"]), ("venv", ["azureml-core"]))
+        # The same as of the command line, and so made already.
+        run = self.submit("--requirements", "requirements.txt", "--", "true")
+        self.assertEqual(self.show(run)["environment"]["hash"], made["hash"])
+        out = self.python("""
+ws = Workspace()
+kept = Environment.from_pip_requirements('mine', 'requirements.txt').register(ws)
+again = Environment.from_pip_requirements('mine', 'requirements.txt').register(ws)
+print(kept.version, again.version, Environment.get(ws, 'mine@latest').version, list(Environment.list(ws)))
+Environment('more', base='mine:1', conda_specification='conda.yml').register(ws)
+""")
+        self.assertEqual(out, "1 1 1 ['mine']\n")
+        said, by_name = self.submitted("'mine:1'")
+        self.assertEqual((said, by_name["version"], by_name["hash"]), ("1.0 None\n", "1", made["hash"]))
+        said, fetched = self.submitted("Environment.get(Workspace(), 'mine')")
+        self.assertEqual((said, fetched["version"]), ("1.0 None\n", "1"))
+        self.assertEqual(len(self.json("environment", "show", "more")["recipe"]["requirements"]), 2)
+
+    def test_images_and_folders(self):
+        self.write("docker/Dockerfile", "FROM debian:12\n")
+        out = self.python("""
+ws = Workspace()
+image = Environment.from_docker_image('image', 'debian:12', pip_requirements='requirements.txt')
+image.docker_arguments = ['-v /a:/b', '--ipc=host']
+print(json.dumps(image.register(ws).details))
+print(Environment.from_docker_build_context('built', 'docker').register(ws).details['recipe']['context'])
+print(Environment.from_dockerfile('text', 'docker/Dockerfile').register(ws).details['recipe']['dockerfile'])
+""").splitlines()
+        image = json.loads(out[0])
+        self.assertEqual((image["kind"], image["arguments"]), ("container", ["-v", "/a:/b", "--ipc=host"]))
+        # As the command line has it.
+        made = self.json("environment", "create", "-n", "built", "--build-context", "docker")
+        self.assertEqual((made["version"], made["recipe"]["context"]), ("1", out[1]))
+        self.assertEqual(out[2], "FROM debian:12")
+
+    def test_what_is_wrong_is_said_and_nothing_is_submitted(self):
+        self.write("bad.txt", "apple\n==\n")
+        for environment, words in (("'nobodys:3'", "environment 'nobodys"), ("'mine@newest'", "@latest"),
+                                   ("Environment(pip_requirements='bad.txt')", "bad.txt:2"),
+                                   ("Environment(image='x', docker_arguments=['--privileged'])", "--privileged")):
+            done = self.python(f"Experiment(Workspace(), 'e').submit(script='show.py', environment={environment})",
+                               check=False)
+            self.assertEqual(done.returncode, 1, environment)
+            self.assertIn(words, done.stderr)
+        self.assertEqual(self.json("run", "list"), [])
 
 
 class Interactive(Sdk):

@@ -267,7 +267,8 @@ class Submitting(ServedTest):
     def test_what_is_wrong_is_said_before_anything_is_sent(self):
         for keywords, words in [({"script": "none.py"}, "no script 'none.py'"), ({}, "script or command"),
                                 ({"script": "train.py", "command": "x"}, "script or command"),
-                                ({"script": "train.py", "environment": "x"}, "environment comes with a later"),
+                                ({"script": "train.py", "environment": 7}, "type int"),
+                                ({"script": "train.py", "run_config": "x"}, "run_config comes with a later"),
                                 ({"script": "train.py", "arguments": [object()]}, "type object"),
                                 ({"script": "train.py", "source_directory": "no"}, "no script"),
                                 ({"command": "x", "source_directory": "/"}, "all of it would become")]:

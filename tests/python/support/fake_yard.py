@@ -45,6 +45,8 @@ class Yard:
         self.lose = 0  # So many requests are done, and their answers lost.
         self.taken = {}  # (run, stream) -> bytes.
         self.files = {}  # (run, path) -> (kind, bytes).
+        self.environments = {}  # Name -> its versions.
+        self.read = []  # What was to be read of environments' files.
 
     def add_run(self, run_id, **more):
         run = {"id": run_id, "runId": run_id, "name": run_id, "experiment": "exp", "status": "Completed",
@@ -81,6 +83,10 @@ class Yard:
             raise Refusal(404, "not_found", f"workspace '{parts[1]}' does not exist")
         if parts[0] == "workspaces" and len(parts) == 2:
             return 200, self.workspaces[parts[1]]
+        if name == "POST environments/read":
+            return 200, self.read_environment(json.loads(body))
+        if parts[0] == "workspaces" and parts[2] == "environments":
+            return self.about_environments(method, parts[3:], query, body)
         if parts[0] == "workspaces" and parts[2] == "experiments":
             names = dict.fromkeys(run["experiment"] for run in self.runs.values())
             return self.listed([{"name": name} for name in names], query)
@@ -114,6 +120,47 @@ class Yard:
                            interactive=spec.get("interactive", False), workspace=spec["workspace"],
                            command=spec["command"], status="Running", spec=spec)
         return 201, run
+
+    def read_environment(self, body):
+        """Lines of requirements, and of conda files all that has a version; `-r FILE` names another."""
+        self.read.append(body)
+        found, missing = [], []
+
+        def lines(path):
+            if path not in body["files"]:
+                missing.append(path)
+                return
+            for line in body["files"][path].splitlines():
+                if line.startswith("-r "):
+                    lines(os.path.join(os.path.dirname(path), line[3:]))
+                else:
+                    found.append(line)
+        for path in (body["conda"], body["requirements"]):
+            if path:
+                lines(path)
+        if missing:
+            return {"missing": missing}
+        environment = body["environment"]
+        recipe = environment.setdefault("recipe", {})
+        recipe.setdefault("kind", "venv")
+        recipe["requirements"] = recipe.get("requirements", []) + found
+        return {"environment": environment, "warnings": ["of the test"] if "odd" in found else []}
+
+    def about_environments(self, method, parts, query, body):
+        if method == "POST":
+            asked = json.loads(body)
+            versions = self.environments.setdefault(asked["name"], [])
+            made = dict(asked, version=str(len(versions) + 1), hash="h" * 64)
+            versions.append(made)
+            return 201, made
+        if not parts:
+            return self.listed([versions[-1] for versions in self.environments.values()], query)
+        name, _, version = parts[0].partition(":")
+        version = query.get("version", version)
+        fitting = [one for one in self.environments.get(name, []) if version in ("", one["version"])]
+        if not fitting:
+            raise Refusal(404, "not_found", f"environment '{parts[0]}' does not exist")
+        return 200, fitting[-1]
 
     def make_workspace(self, body):
         if body["name"] in self.workspaces:
