@@ -261,41 +261,6 @@ class Local(Contained):
         self.assertIn("there is no bubblewrap on", run["error"])
 
 
-    def test_two_runs_see_their_own_folder_under_one_absolute_path(self):
-        self.assertFalse(os.path.exists("/no-such-data"))
-        runs = []
-        for name in ("one", "two"):
-            folder = self.scratch / name
-            folder.mkdir()
-            (folder / "file").write_text(name)
-            runs.append(self.submit("--docker-arg", f"-v {folder}:/no-such-data", "--", "sh", "-c",
-                                    "cat /no-such-data/file; id -u; echo more > /no-such-data/by-run; "
-                                    "until [ -e /no-such-data/go ]; do sleep 0.05; done; exit 3"))
-        for run, name in zip(runs, ("one", "two")):
-            wait_until(lambda run=run: self.console(run).count("\n") == 1, "both run at once")
-            self.assertEqual(self.console(run), f"{name}{os.getuid()}\n")
-        for run, name in zip(runs, ("one", "two")):
-            (self.scratch / name / "go").touch()
-            ended = self.finish(run)
-            self.assertEqual((ended["status"], ended["exitCode"]), ("Failed", 3))
-            self.assertEqual((self.scratch / name / "by-run").read_text(), "more\n")
-        self.assertFalse(os.path.exists("/no-such-data"))
-
-    def test_a_view_that_would_hide_the_run_is_refused(self):
-        self.run_cli("submit", "-e", "test", "--docker-arg", f"-v /etc:{self.scratch}", "--", "true")
-        self.assertIn("would hide the run's own folder", self.newest()["error"])
-
-    def test_without_bubblewrap_a_run_says_what_to_install(self):
-        bare = self.scratch / "bin"
-        bare.mkdir()
-        for name in ("sh", "true", "id"):
-            (bare / name).symlink_to(shutil.which(name))
-        self.env["PATH"] = str(bare)
-        self.assertNotEqual(self.inside("--", "true").code, 0)
-        run = self.newest()
-        self.assertIn("there is no bubblewrap on", run["error"])
-
-
 class Sources(Contained):
     """Where images come from."""
 
