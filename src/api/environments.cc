@@ -44,8 +44,8 @@ std::string key_of(const Environments::Wanted& wanted) {
 // One environment on its way.
 class Environments::Job final : public env::Watcher {
  public:
-  Job(Wanted of, const Parts& parts, const std::atomic<bool>& stopping)
-      : wanted(std::move(of)), parts_(parts), stopping_(stopping) {}
+  Job(Wanted of, int64_t number, const Parts& parts, const std::atomic<bool>& stopping)
+      : wanted(std::move(of)), number_(number), parts_(parts), stopping_(stopping) {}
 
   void line(std::string_view text) override {
     {
@@ -90,6 +90,7 @@ class Environments::Job final : public env::Watcher {
             .progress = progress_,
             .log = log_.substr(from),
             .log_next = log_.size(),
+            .build = number_,
             .error = error_,
             .realised = realised_};
   }
@@ -106,6 +107,7 @@ class Environments::Job final : public env::Watcher {
     if (parts_.changed) parts_.changed(wanted.environment.hash);
   }
 
+  const int64_t number_;
   const Parts& parts_;
   const std::atomic<bool>& stopping_;
   mutable std::mutex mutex_;
@@ -151,7 +153,7 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
   std::lock_guard lock(mutex_);
   auto& slot = jobs_[key];
   if (slot && slot != job) return slot->stand(wanted.log_from);  // Another was quicker.
-  slot = std::make_shared<Job>(wanted, parts_, stopping_);
+  slot = std::make_shared<Job>(wanted, ++builds_, parts_, stopping_);
   Job& begun = *slot;
   begun.thread = std::jthread([this, &begun] {
     turns_.acquire();
@@ -254,6 +256,11 @@ Result<Realised> Environments::make_tree(Job& job, const env::Shelf::Held& held)
   job.line("packed for nodes: " + std::to_string(captured.tree.files()) + " files, " +
            format_size(captured.tree.bytes()));
   return realised;
+}
+
+bool Environments::is_packed(const Environment& environment) const {
+  const auto held = shelf_.find(environment.hash);
+  return held && *held && !(*held)->realised.tree.empty();
 }
 
 std::string Environments::words(const Environment& environment) {

@@ -60,11 +60,15 @@ class Environments {
     std::string progress;  // In words.
     std::string log;       // From `log_from` on.
     uint64_t log_next = 0;
+    int64_t build = 0;  // Which of this server's builds; 0: none was needed.
     Error error;        // failed
     Realised realised;  // ready
   };
   // How far it is. Begins to make it where nobody did.
   Result<Stand> stand(const Wanted& wanted);
+
+  // Whether a node elsewhere could fetch it at once: a look at the shelf.
+  bool is_packed(const Environment& environment) const;
 
   // What a run with it waits for, in words; empty: nothing, or nobody asked for it yet.
   std::string words(const Environment& environment);
@@ -88,6 +92,7 @@ class Environments {
   std::counting_semaphore<> turns_;  // Builds at a time.
   std::mutex roots_;                 // One image is unpacked at a time.
   std::mutex mutex_;
+  int64_t builds_ = 0;                                // Held by mutex_: how many were begun.
   std::map<std::string, std::shared_ptr<Job>> jobs_;  // Held by mutex_; by need and hash.
 };
 

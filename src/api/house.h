@@ -24,6 +24,7 @@
 namespace trainyard::api {
 
 class Environments;
+class Gate;
 class Machines;
 class Shells;
 class Targets;
@@ -117,6 +118,7 @@ class House {
   Targets* targets = nullptr;            // None in tests without engines.
   Machines* machines = nullptr;          // The same.
   Environments* environments = nullptr;  // The same.
+  Gate* gate = nullptr;                  // The same.
   http::Server* server = nullptr;
   std::unique_ptr<Shells> shells;
   Facts facts;

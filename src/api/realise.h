@@ -10,8 +10,8 @@ namespace trainyard::api {
 Result<http::Response> show_stand(const Call& call, const Environment& environment,
                                   const std::string& workspace);
 
-// A run was submitted: its environment is made while the run waits for its turn.
-void make_ahead(House& house, const RunSpec& spec);
+// A run was submitted: its environment is made while the run waits for its turn, or is held.
+void make_ahead(House& house, const Run& run);
 
 std::span<const RouteRow> realise_routes();
 

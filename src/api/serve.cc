@@ -136,6 +136,8 @@ Status Serving::start_control() {
       .merge_outputs = [this](const auto& outputs) { return house_->trees.merge(outputs); },
       .environment_words =
           [this](const Environment& environment) { return environments_->words(environment); },
+      .environment_ready =
+          [this](const Environment& environment) { return environments_->is_packed(environment); },
       .settle_recipe = [this](Recipe& recipe) -> Status {
         TRY_SET(recipe.platform, environments_->platform(recipe));
         image_digests_.settle(recipe);
@@ -158,6 +160,14 @@ Status Serving::start_control() {
       .control = *control_,
       .wake = [this](const std::string& key) { server_->notify(House::machine_key(key)); }});
   house_->machines = machines_.get();
+  gate_ = std::make_unique<Gate>(
+      Gate::Parts{.log = *log_,
+                  .store = *store_,
+                  .control = *control_,
+                  .logs = *logs_,
+                  .environments = *environments_,
+                  .printed = [this](const RunId& run) { house_->run_printed(run); }});
+  house_->gate = gate_.get();
   // Before what is under way there is taken up.
   TRY(targets_->open_all());
   TRY(machines_->open_all());
@@ -167,6 +177,7 @@ Status Serving::start_control() {
     [[maybe_unused]] const ssize_t n = ::write(stop_fd_.get(), &one, sizeof one);
   });
   control_thread_ = std::jthread([this](std::stop_token stop) { control_->run(stop); });
+  gate_->start();
   log_->info("server started", {{"version", kVersion}, {"url", facts.url}, {"pid", facts.pid}});
   return {};
 }
@@ -192,7 +203,10 @@ void Serving::open_environments() {
                        std::string_view name) { return secret_value(*house_, workspace, name); },
       .build = env::build,
       .changed =
-          [this](const std::string& hash) { server_->notify(House::environment_key(hash)); }});
+          [this](const std::string& hash) {
+            server_->notify(House::environment_key(hash));
+            if (gate_) gate_->changed();
+          }});
   house_->environments = environments_.get();
 }
 
@@ -204,11 +218,14 @@ void Serving::stop() {
     control_thread_.join();
     log_->info("server stopped");
   }
+  // Its end first: what is given up then is no answer to those who are held.
+  if (gate_) gate_->stop();
+  environments_.reset();
+  gate_.reset();
   control_.reset();
   targets_.reset();
   machines_.reset();
   engine_.reset();
-  environments_.reset();
   server_.reset();
   if (lock_) lock_->clear();
   store_.reset();

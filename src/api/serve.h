@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "api/environments.h"
+#include "api/gate.h"
 #include "api/house.h"
 #include "api/listen.h"
 #include "api/lock.h"
@@ -72,6 +73,7 @@ class Serving {
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<Targets> targets_;
   std::unique_ptr<Machines> machines_;
+  std::unique_ptr<Gate> gate_;
   std::jthread control_thread_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,8 +26,8 @@ inline constexpr seconds kLeaseTerm{60};
 inline constexpr seconds kSilenceMax{600};
 inline constexpr seconds kReleaseAgain{5};
 
-// Control, one concern a file: submit.cc, scheduler.cc, leases.cc, reports.cc, release.cc,
-// recover.cc, control.cc.
+// Control, one concern a file: submit.cc, held.cc, scheduler.cc, leases.cc, reports.cc,
+// release.cc, recover.cc, control.cc.
 //
 // Every change goes the same way: decide and write in one transaction (transitions.h), then, after
 // the commit, do what it asks for (settle()). The engine is never called inside a transaction.
@@ -51,6 +52,8 @@ class AllRuns final : public Control {
   Result<std::vector<Run>> runs(const store::RunFilter& filter) override;
   Result<Environment> resolve_environment(std::string_view workspace,
                                           const Environment& asked) override;
+  Status let_go(std::span<const RunId> held) override;
+  Status fail_held(std::span<const RunId> held, std::string_view why) override;
   Status recover() override;
   SteadyTime tick() override;
   void run(std::stop_token stop) override;
@@ -117,6 +120,13 @@ class AllRuns final : public Control {
                       Taken& taken);
   Result<Orders> orders(const AttemptNode& of, int& nodes);
   std::optional<MergedOutputs> merge(const OutputsToMerge& outputs);
+
+  // ---- held.cc ----
+  std::string held_for(const RunSpec& spec) const;  // Run::held of a new run.
+  std::string held_reason(const Environment& environment) const;
+  using HeldChange =
+      std::function<Result<Applied>(db::Transaction& transaction, store::RunHead& head)>;
+  Status change_held(std::span<const RunId> held, int64_t queued, const HeldChange& change);
 
   // ---- release.cc; one thread ----
   void release_ended();

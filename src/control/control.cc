@@ -30,7 +30,8 @@ AllRuns::~AllRuns() {
 
 Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
   std::optional<Applied> applied;
-  std::string queue;     // Of one that was queued.
+  std::string queue;     // Of one that was queued,
+  int64_t held = 0;      // and perhaps held.
   bool unheard = false;  // It has a place, and nobody is there yet to be told.
   const auto change = [&](db::Transaction& transaction) -> Status {
     applied.reset();
@@ -41,6 +42,7 @@ Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
     }
     if (head.life.cancel_asked) return {};  // Asked before: nothing new.
     queue = head.life.status == RunStatus::queued ? head.queue : std::string();
+    held = head.held.empty() ? 0 : 1;
     unheard = head.life.status == RunStatus::provisioning;
     if (head.life.status == RunStatus::preparing && head.nodes > 1) {
       TRY_SET(const auto nodes,
@@ -54,7 +56,12 @@ Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
   };
   TRY(parts_.store.write(Durable::yes, change));
   if (applied) {
-    if (!queue.empty()) ledger_.with([&](Ledger& ledger) { --ledger.account(queue).queued; });
+    if (!queue.empty()) {
+      ledger_.with([&](Ledger& ledger) {
+        --ledger.account(queue).queued;
+        ledger.account(queue).held -= held;
+      });
+    }
     settle(*applied);
     if (unheard) take_back(applied->attempt, applied->queue);
   }
@@ -212,6 +219,10 @@ Status AllRuns::add_reasons(db::Db& db, std::vector<Run*> runs) {
         const std::string text = parts_.environment_words(run->spec.environment);
         if (!text.empty()) run->reason = text;
       }
+      continue;
+    }
+    if (!run->held.empty()) {
+      run->reason = held_reason(run->spec.environment);
       continue;
     }
     const std::string queue = queue_of(run->spec);

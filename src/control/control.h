@@ -51,6 +51,9 @@ using MergeOutputs = std::function<Result<MergedOutputs>(const OutputsToMerge& o
 // What a run waits for whose environment is being made, in words; empty: nothing.
 using EnvironmentWords = std::function<std::string(const Environment& environment)>;
 
+// Whether a node elsewhere could fetch it at once.
+using EnvironmentReady = std::function<bool(const Environment& environment)>;
+
 struct Submission {
   RunId id;  // Made by the client: the same id with the same spec is the same run.
   RunSpec spec;
@@ -83,6 +86,8 @@ class Control {
     SnapshotCheck snapshot_check;
     MergeOutputs merge_outputs;
     EnvironmentWords environment_words;
+    // Runs for elsewhere are held until theirs is; none: nobody is.
+    EnvironmentReady environment_ready = {};
     SettleRecipe settle_recipe;  // None: a hash is the same for all machines.
     // A run's version grew: wakes its readers.
     std::function<void(const RunId&)> changed;
@@ -122,6 +127,11 @@ class Control {
   virtual Result<Environment> resolve_environment(std::string_view workspace,
                                                   const Environment& asked) = 0;
 
+  // Runs that are held (Run::held): their environment is made, and they are given places; or it
+  // could not be, and they fail. Those that are not held any more are passed over.
+  virtual Status let_go(std::span<const RunId> held) = 0;
+  virtual Status fail_held(std::span<const RunId> held, std::string_view why) = 0;
+
   // After a start: takes up again every run that is not over.
   virtual Status recover() = 0;
   // One round: places what fits, looks after leases. Returns when to call again at the latest.
@@ -134,7 +144,7 @@ class Control {
     int cpus_used = 0;
     int64_t memory_used_bytes = 0;
     int64_t gpus_free = 0;
-    int64_t queued = 0;
+    int64_t queued = 0;  // Those that are held too.
     int64_t live = 0;
   };
   virtual Load load(std::string_view queue = kLocalQueue) = 0;

@@ -46,7 +46,8 @@ Result<Added> insert(db::Transaction& transaction, const Insertion& insertion) {
                                           .created = now,
                                           .snapshot_files = insertion.snapshot.files,
                                           .snapshot_bytes = insertion.snapshot.bytes,
-                                          .parent = parent}));
+                                          .parent = parent,
+                                          .held = insertion.held}));
   TRY(store::add_event(transaction, head, {.at = now, .kind = "submitted"}));
   const RunEvent first = spec.interactive ? RunEvent(BegunOutside{}) : RunEvent(Enqueued{});
   if (spec.interactive) head.started = now;
@@ -65,6 +66,7 @@ Result<Added> insert(db::Transaction& transaction, const Insertion& insertion) {
           .parent = spec.parent,
           .labels = store::labels_of(spec),
           .parameters = spec.parameters,
+          .held = insertion.held,
           .reason = insertion.reason,
           .created = now,
           .started = head.started,

@@ -15,7 +15,8 @@ struct Insertion {
   std::string_view spec_json;
   std::string_view spec_hash;
   store::KnownSnapshot snapshot;
-  std::string reason;  // Why it waits.
+  std::string reason;     // Why it waits.
+  std::string held = {};  // Run::held.
   WallTime now{};
 };
 struct Added {

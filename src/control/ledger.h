@@ -27,6 +27,7 @@ class Ledger {
     bool paused = false;  // Nothing new is placed.
     // Counted here and not in the database, where it would cost as much as the queue is long.
     int64_t queued = 0;
+    int64_t held = 0;  // Of these, for their environments.
 
     int cpus_free() const { return capacity.cpus - cpus_used; }
     size_t gpus_free() const { return capacity.gpus.size() - gpus_used.size(); }

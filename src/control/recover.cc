@@ -7,7 +7,7 @@ Status AllRuns::recover() {
   std::lock_guard lock(tick_mutex_);
   TRY_SET(const std::vector<Open> open, find_open());
   std::vector<store::UnreleasedAttempt> ended;
-  std::map<std::string, int64_t> queued;
+  std::map<std::string, store::QueueLength> queued;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(ended, store::unreleased_attempts(db));
     TRY_SET(queued, store::count_queued(db));
@@ -22,7 +22,10 @@ Status AllRuns::recover() {
   // All of it first: what is held must be known before anything is placed.
   ledger_.with([&](Ledger& ledger) {
     ledger.clear();
-    for (const auto& [queue, count] : queued) ledger.account(queue).queued = count;
+    for (const auto& [queue, length] : queued) {
+      ledger.account(queue).queued = length.queued;
+      ledger.account(queue).held = length.held;
+    }
     for (const Open& one : open) {
       const AttemptId attempt{one.head.id, one.head.life.attempt};
       ledger.take(attempt, one.head.queue, one.head.resources, now, one.gpus);

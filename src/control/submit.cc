@@ -145,10 +145,15 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
   const RunSpec& spec = submission.spec;
   TRY_SET(const store::KnownSnapshot snapshot, find_snapshot(spec.snapshot));
   const std::string queue = queue_of(spec);
-  const int64_t position =
-      ledger_.with([&](Ledger& ledger) { return ledger.account(queue).queued + 1; });
-  const std::string reason =
-      spec.interactive ? "" : queued_reason(spec.resources, queue_view(queue, position));
+  const std::string held = held_for(spec);
+  const int64_t position = ledger_.with([&](Ledger& ledger) {
+    const Ledger::Account& target = ledger.account(queue);
+    return target.queued - target.held + 1;
+  });
+  const std::string reason = spec.interactive ? ""
+                             : !held.empty()
+                                 ? held_reason(spec.environment)
+                                 : queued_reason(spec.resources, queue_view(queue, position));
 
   Run made;
   std::optional<store::RunHead> raced;
@@ -161,6 +166,7 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
                                               .spec_hash = spec_hash,
                                               .snapshot = snapshot,
                                               .reason = reason,
+                                              .held = held,
                                               .now = parts_.clock.wall()}));
     made = std::move(added.run);
     applied = std::move(added.applied);
@@ -168,6 +174,7 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
   };
   TRY(parts_.store.write(Durable::yes, change));
   if (raced) return same_again(*raced, spec_hash);
+  if (!held.empty()) ledger_.with([&](Ledger& ledger) { ++ledger.account(queue).held; });
   settle(*applied);
   made.spec = spec;
   made.snapshot_files = snapshot.files;

@@ -22,6 +22,7 @@ std::string kind_of(const RunEvent& event) {
       return cause == EndCause::lost || cause == EndCause::evicted ? "lost" : "ended";
     }
     std::string operator()(const CancelAsked&) const { return "cancel_requested"; }
+    std::string operator()(const Unprepared&) const { return "ended"; }
     std::string operator()(const BegunOutside&) const { return "running"; }
     std::string operator()(const EndedOutside&) const { return "ended"; }
   };
@@ -75,6 +76,7 @@ Result<Applied> apply(db::Transaction& transaction, store::RunHead& head, const 
   const bool was_live = head.life.attempt > 0;
   const int retries_before = head.life.retries;
   head.life = std::move(step.life);
+  if (head.life.status != RunStatus::queued) head.held.clear();
   const auto add = [&](std::string kind, std::string text) {
     return store::add_event(transaction, head,
                             {.at = moment.at,
@@ -98,6 +100,12 @@ Result<Applied> apply(db::Transaction& transaction, store::RunHead& head, const 
     TRY_SET(applied.children, end_children(transaction, head));
   }
   return applied;
+}
+
+Result<Applied> let_go_of(db::Transaction& transaction, store::RunHead& head) {
+  head.held.clear();
+  TRY(store::save_run(transaction, head));
+  return Applied{{head.id, head.life.attempt}, head.queue, {}, {}};
 }
 
 Status check_live(const store::RunHead& head, const AttemptId& attempt) {

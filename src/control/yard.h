@@ -32,7 +32,9 @@ struct Yard {
   int snapshot_checks = 0;
   int merges = 0;
 
-  fs::path reserve;  // None unless a test sets one.
+  fs::path reserve;                    // None unless a test sets one.
+  EnvironmentReady environment_ready;  // The same; heard of at the next start.
+  EnvironmentWords environment_words;
 
   explicit Yard(engine::Capacity capacity = {.cpus = 2, .memory_bytes = 16 * kGb})
       : engine(std::move(capacity)) {
@@ -63,6 +65,8 @@ struct Yard {
              all += std::to_string(node.node) + node.tree;
            return control::MergedOutputs{all, "1 output differs"};
          },
+         .environment_words = environment_words,
+         .environment_ready = environment_ready,
          .changed =
              [this](const RunId& id) { changed.with([&](auto& all) { all.insert(id.value); }); }});
     REQUIRE(control->recover());

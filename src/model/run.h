@@ -88,6 +88,8 @@ struct Run {
   Labels labels;
   std::map<std::string, std::string> parameters;  // The spec's, and what the script told.
   std::vector<Metric> metrics;
+  // The hash of the environment that is made before it is given a place; empty: none is.
+  std::string held;
   std::string reason;  // What it waits for or failed of, in words and numbers.
   WallTime created{};
   std::optional<WallTime> started;

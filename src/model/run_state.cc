@@ -190,6 +190,11 @@ Result<Step> on(const RunLife& life, const CancelAsked& event) {
   return Step{next, {RunAction::order_cancel}};
 }
 
+Result<Step> on(const RunLife& life, const Unprepared& event) {
+  if (life.status != RunStatus::queued) return misfit(life, "failing in the queue");
+  return Step{finished(life, RunStatus::failed, 1, event.why), {}};
+}
+
 Result<Step> on(const RunLife& life, const BegunOutside&) {
   if (life.status != RunStatus::not_started || !life.interactive) return misfit(life, "beginning");
   RunLife next = life;

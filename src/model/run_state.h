@@ -71,13 +71,16 @@ struct Ended {
 struct CancelAsked {
   std::string by;
 };
+struct Unprepared {  // What it needs could not be made, while it waited for that in the queue.
+  std::string why;
+};
 struct BegunOutside {};  // An interactive run's program has begun.
 struct EndedOutside {    // And said how it ended.
   RunStatus status = RunStatus::completed;
   std::string error;
 };
 using RunEvent = std::variant<Enqueued, Claimed, PlaceFailed, Reported, Ended, CancelAsked,
-                              BegunOutside, EndedOutside>;
+                              Unprepared, BegunOutside, EndedOutside>;
 
 enum class RunAction {
   place,         // Ask the engine for the newest attempt's nodes.

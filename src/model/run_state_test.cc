@@ -49,6 +49,7 @@ const NamedEvent kEvents[] = {
     {"lost early", Ended{kAttempt, end_of(EndCause::lost, 0, false)}},
     {"lost late", Ended{kAttempt, end_of(EndCause::lost)}},
     {"cancel", CancelAsked{"ada"}},
+    {"unprepared", Unprepared{"environment: no such package"}},
 };
 
 // Rows: events as above; columns: statuses in their order. '-' is a conflict, else the first
@@ -62,7 +63,7 @@ const std::map<std::string, std::string> kTable = {
     {"finalizing", "--FFFFFX---"}, {"sample", "--VPSRFX---"},     {"exit 0", "--CCCCCC---"},
     {"exit 3", "--EEEEEE---"},     {"canceled", "--KKKKKK---"},   {"time limit", "--KKKKKK---"},
     {"no space", "--EEEEEK---"},   {"lost early", "--QQQQQK---"}, {"lost late", "--EEEEEK---"},
-    {"cancel", "KKXXXXXX---"},
+    {"cancel", "KKXXXXXX---"},     {"unprepared", "-E---------"},
 };
 
 constexpr std::string_view kLetters = "NQVPSRFXCEK";

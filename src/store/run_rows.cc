@@ -14,7 +14,7 @@ constexpr std::string_view kHeadById =
     "SELECT number, version, status, attempt, lost_early, cancel_asked, exit_code, error, cpus, "
     "memory_bytes, user_name, spec_hash, created, started, ended, outputs, event_seq, event_at, "
     "workspace_id, experiment_id, gpus, retries, retry, interactive, archived, queue, "
-    "nodes FROM runs WHERE id = ?";
+    "nodes, held FROM runs WHERE id = ?";
 
 Result<RunHead> read_head(const db::Statement& row, const RunId& id) {
   RunHead head;
@@ -49,6 +49,7 @@ Result<RunHead> read_head(const db::Statement& row, const RunId& id) {
   head.archived = row.integer(24) != 0;
   head.queue = row.text(25);
   head.nodes = static_cast<int>(row.integer(26));
+  head.held = row.text(27);
   return head;
 }
 
@@ -78,6 +79,7 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
   head.life.retry = run.spec.retry;
   head.life.interactive = run.spec.interactive;
   head.queue = queue_of(run.spec);
+  head.held = run.held;
   const std::string retry =
       run.spec.retry.max > 0 ? wire::dump(wire::encode(run.spec.retry)) : std::string();
   head.user = run.user;
@@ -91,8 +93,8 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
             "INSERT INTO runs (id, version, workspace_id, experiment_id, user_name, target, cpus, "
             "memory_bytes, status, final, attempt, lost_early, cancel_asked, error, event_seq, "
             "event_at, created, outputs, snapshot_files, snapshot_bytes, spec_hash, priority, "
-            "gpus, retry, interactive, parent, queue, nodes) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, 0, "
-            "0, 0, 0, '', 0, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "gpus, retry, interactive, parent, queue, nodes, held) VALUES (?, 0, ?, ?, ?, ?, ?, ?, "
+            "?, 0, 0, 0, 0, '', 0, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "RETURNING number",
             {run.id.value,
              run.workspace_id,
@@ -113,7 +115,8 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
              run.spec.interactive ? 1 : 0,
              run.parent,
              head.queue,
-             head.nodes}));
+             head.nodes,
+             head.held}));
     TRY_SET(const bool any, row.next());
     ENSURE(any);
     head.number = row.integer(0);
@@ -124,16 +127,17 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
 }
 
 Status save_run(db::Transaction& transaction, RunHead& head) {
-  TRY_SET(const int64_t changed,
-          transaction.run(
-              "UPDATE runs SET version = version + 1, status = ?, final = ?, attempt = ?, "
-              "lost_early = ?, cancel_asked = ?, exit_code = ?, error = ?, event_seq = ?, "
-              "event_at = ?, started = ?, ended = ?, outputs = ?, retries = ?, archived = ? "
-              "WHERE number = ? AND version = ?",
-              {to_string(head.life.status), is_final(head.life.status) ? 1 : 0, head.life.attempt,
-               head.life.lost_early, head.life.cancel_asked ? 1 : 0, head.life.exit_code,
-               head.life.error, head.event_seq, head.event_at, head.started, head.ended,
-               head.outputs, head.life.retries, head.archived ? 1 : 0, head.number, head.version}));
+  TRY_SET(
+      const int64_t changed,
+      transaction.run(
+          "UPDATE runs SET version = version + 1, status = ?, final = ?, attempt = ?, "
+          "lost_early = ?, cancel_asked = ?, exit_code = ?, error = ?, event_seq = ?, "
+          "event_at = ?, started = ?, ended = ?, outputs = ?, retries = ?, archived = ?, "
+          "held = ? WHERE number = ? AND version = ?",
+          {to_string(head.life.status), is_final(head.life.status) ? 1 : 0, head.life.attempt,
+           head.life.lost_early, head.life.cancel_asked ? 1 : 0, head.life.exit_code,
+           head.life.error, head.event_seq, head.event_at, head.started, head.ended, head.outputs,
+           head.life.retries, head.archived ? 1 : 0, head.held, head.number, head.version}));
   if (changed != 1) {
     return fail(ErrorKind::conflict, "run " + head.id.value + " was changed meanwhile");
   }
@@ -156,7 +160,7 @@ Result<std::vector<QueuedRun>> queue_front(db::Db& db, std::string_view queue, i
   std::vector<QueuedRun> queued;
   TRY_SET(db::Statement rows,
           db.query("SELECT id, number, cpus, memory_bytes, gpus FROM runs WHERE final = 0 AND "
-                   "status = 'Queued' AND queue = ? AND gpus <= ? "
+                   "status = 'Queued' AND queue = ? AND held = '' AND gpus <= ? "
                    "ORDER BY priority DESC, number LIMIT ?",
                    {queue, wanting == Wanting::anything ? kAny : 0, limit}));
   while (true) {
@@ -176,8 +180,9 @@ Result<int64_t> count_queued_before(db::Db& db, std::string_view queue, Priority
   // Two ranges of one index.
   TRY_SET(db::Statement row,
           db.query("SELECT (SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND "
-                   "queue = ? AND priority > ?) + (SELECT COUNT(*) FROM runs WHERE final = 0 AND "
-                   "status = 'Queued' AND queue = ? AND priority = ? AND number < ?)",
+                   "queue = ? AND held = '' AND priority > ?) + (SELECT COUNT(*) FROM runs WHERE "
+                   "final = 0 AND status = 'Queued' AND queue = ? AND held = '' AND priority = ? "
+                   "AND number < ?)",
                    {queue, rank, queue, rank, number}));
   TRY_SET(const bool any, row.next());
   return any ? row.integer(0) : 0;
@@ -187,20 +192,32 @@ Result<int64_t> count_queued_between(db::Db& db, std::string_view queue, Priorit
                                      int64_t after, int64_t before) {
   TRY_SET(db::Statement row,
           db.query("SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND "
-                   "queue = ? AND priority = ? AND number > ? AND number < ?",
+                   "queue = ? AND held = '' AND priority = ? AND number > ? AND number < ?",
                    {queue, static_cast<int>(priority), after, before}));
   TRY_SET(const bool any, row.next());
   return any ? row.integer(0) : 0;
 }
 
-Result<std::map<std::string, int64_t>> count_queued(db::Db& db) {
-  std::map<std::string, int64_t> counts;
-  TRY_SET(db::Statement rows, db.query("SELECT queue, COUNT(*) FROM runs WHERE final = 0 AND "
-                                       "status = 'Queued' GROUP BY queue"));
+Result<std::map<std::string, QueueLength>> count_queued(db::Db& db) {
+  std::map<std::string, QueueLength> counts;
+  TRY_SET(db::Statement rows,
+          db.query("SELECT queue, COUNT(*), SUM(held <> '') FROM runs WHERE final = 0 AND "
+                   "status = 'Queued' GROUP BY queue"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return counts;
-    counts[rows.text(0)] = rows.integer(1);
+    counts[rows.text(0)] = {rows.integer(1), rows.integer(2)};
+  }
+}
+
+Result<std::vector<HeldRun>> held_runs(db::Db& db) {
+  std::vector<HeldRun> runs;
+  TRY_SET(db::Statement rows,
+          db.query("SELECT id, held FROM runs WHERE held <> '' ORDER BY held, number"));
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return runs;
+    runs.push_back({RunId{rows.text(0)}, rows.text(1)});
   }
 }
 

@@ -23,6 +23,7 @@ struct RunHead {
   int nodes = 1;
   bool archived = false;
   std::string queue;  // queue_of() its spec.
+  std::string held;   // Run::held.
   std::string user;
   std::string spec_hash;
   WallTime created{};
@@ -45,6 +46,7 @@ struct NewRun {
   int64_t snapshot_files = 0;
   int64_t snapshot_bytes = 0;
   std::optional<int64_t> parent;  // A run's number.
+  std::string_view held = {};     // Run::held.
 };
 
 // ---- runs ----
@@ -85,7 +87,8 @@ struct QueuedRun {
   int64_t number = 0;
   Resources resources;
 };
-// By priority; among equals first come first.
+// By priority; among equals first come first. What is held for its environment is passed by, here
+// and where places are counted.
 enum class Wanting { anything, no_gpu };
 Result<std::vector<QueuedRun>> queue_front(db::Db& db, std::string_view queue, int limit,
                                            Wanting wanting = Wanting::anything);
@@ -95,8 +98,18 @@ Result<int64_t> count_queued_before(db::Db& db, std::string_view queue, Priority
 // Those of a priority with after < number < before.
 Result<int64_t> count_queued_between(db::Db& db, std::string_view queue, Priority priority,
                                      int64_t after, int64_t before);
-// How many wait in each queue.
-Result<std::map<std::string, int64_t>> count_queued(db::Db& db);
+// How many wait in each queue, and how many of them are held.
+struct QueueLength {
+  int64_t queued = 0;
+  int64_t held = 0;
+};
+Result<std::map<std::string, QueueLength>> count_queued(db::Db& db);
+// Those that are held, by their environments.
+struct HeldRun {
+  RunId id;
+  std::string environment;  // Its hash.
+};
+Result<std::vector<HeldRun>> held_runs(db::Db& db);
 // Every run that is neither over nor queued nor interactive.
 Result<std::vector<RunId>> live_runs(db::Db& db);
 

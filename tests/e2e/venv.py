@@ -1,14 +1,11 @@
 """Runs in virtual environments: made once, found by every script, never made again."""
-import contextlib
-import http.server
 import os
 import pathlib
 import signal
 import sys
-import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from wheels import wheel
+from wheels import SlowIndex, wheel
 from yard import YardTest, main, wait_until
 
 SHOW = """
@@ -121,36 +118,10 @@ class Venv(YardTest):
 
     def slow_index(self):
         """An index that answers once it is let to: (begun, go), both events."""
-        begun, go = threading.Event(), threading.Event()
-        wheels = self.wheels
-
-        class Index(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                begun.set()
-                go.wait(120)
-                name = self.path.rstrip("/").rsplit("/", 1)[-1]
-                found = sorted(path.name for path in wheels.glob(f"{name}-*.whl"))
-                page = "".join(f'<a href="/files/{one}">{one}</a>' for one in found).encode()
-                body = (wheels / name).read_bytes() if name.endswith(".whl") else page
-                self.send_response(200)
-                self.send_header("Content-Type", "application/octet-stream" if name.endswith(".whl") else "text/html")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                    self.wfile.write(body if self.command == "GET" else b"")
-
-            do_HEAD = do_GET  # uv asks so for a wheel's size.
-
-            def log_message(self, *_):
-                pass
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        self.addCleanup(go.set)
-        self.write("requirements.txt", f"--index-url http://127.0.0.1:{server.server_address[1]}/simple\napple==1.0\n")
-        return begun, go
+        index = SlowIndex(self.wheels)
+        self.addCleanup(index.close)
+        self.write("requirements.txt", f"--index-url {index.url}\napple==1.0\n")
+        return index.begun, index.go
 
     def test_a_server_killed_while_it_makes_one_leaves_nothing_half_made(self):
         begun, go = self.slow_index()

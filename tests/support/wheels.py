@@ -1,7 +1,10 @@
 """Packages made on the spot, so that environments are built without any network."""
 import base64
+import contextlib
 import hashlib
+import http.server
 import pathlib
+import threading
 import zipfile
 
 
@@ -29,3 +32,41 @@ def wheel(folder, name, version, requires=(), scripts=None, source=None):
         for inside, text in {**files, f"{about}/RECORD": record}.items():
             file.writestr(inside, text)
     return path
+
+
+class SlowIndex:
+    """An index of a folder's wheels that answers once `go` is set; `begun` when it is first asked."""
+
+    def __init__(self, folder, host="127.0.0.1"):
+        begun, go = threading.Event(), threading.Event()
+
+        class Answer(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                begun.set()
+                go.wait(120)
+                name = self.path.rstrip("/").rsplit("/", 1)[-1]
+                found = sorted(path.name for path in folder.glob(f"{name}-*.whl"))
+                page = "".join(f'<a href="/files/{one}">{one}</a>' for one in found).encode()
+                is_wheel = name.endswith(".whl")
+                body = (folder / name).read_bytes() if is_wheel else page
+                self.send_response(200 if is_wheel or found else 404)
+                self.send_header("Content-Type", "application/octet-stream" if is_wheel else "text/html")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    self.wfile.write(body if self.command == "GET" else b"")
+
+            do_HEAD = do_GET  # uv asks so for a wheel's size.
+
+            def log_message(self, *_):
+                pass
+
+        self.begun, self.go = begun, go
+        self.server = http.server.ThreadingHTTPServer((host, 0), Answer)
+        self.url = f"http://{host}:{self.server.server_address[1]}/simple"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.go.set()
+        self.server.shutdown()
+        self.server.server_close()
