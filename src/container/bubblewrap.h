@@ -24,6 +24,15 @@ class Bubblewrap final : public Runtime {
   // Beside `file` it needs file.layer, file.passwd and file.group.
   Result<std::vector<std::string>> command(const Plan& plan, const fs::path& file) override;
   Status remove_leftovers(const std::string&) override { return {}; }
+  // Their layers lie beside their files, and go with them.
+  Status remove_kept(const std::string&) override { return {}; }
+  bool needs_root() const override { return true; }
+  Result<std::optional<std::string>> find_image(const std::vector<std::string>&) override {
+    return std::nullopt;
+  }
+  Result<std::string> load_root(const fs::path&, const std::string&) override {
+    return std::string();
+  }
 
  private:
   Bubblewrap(std::string program, Submitter submitter)

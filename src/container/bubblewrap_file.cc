@@ -19,6 +19,8 @@ Status write_carried(const Carried& carried, const fs::path& file) {
                         {"binds", binds},
                         {"root", carried.root},
                         {"layer", carried.layer},
+                        {"below", carried.below},
+                        {"kept", carried.kept},
                         {"allVariables", carried.all_variables},
                         {"variables", carried.variables},
                         {"given", carried.given},
@@ -40,6 +42,8 @@ Result<Carried> read_carried(const fs::path& file) {
     json.at("command").get_to(carried.command);
     json.at("root").get_to(carried.root);
     json.at("layer").get_to(carried.layer);
+    json.at("below").get_to(carried.below);
+    json.at("kept").get_to(carried.kept);
     json.at("allVariables").get_to(carried.all_variables);
     json.at("variables").get_to(carried.variables);
     json.at("given").get_to(carried.given);

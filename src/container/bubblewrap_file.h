@@ -19,14 +19,15 @@ struct Carried {
   // How it is told to show the root: when there is a layer, and when there can be none.
   std::vector<std::string> layered;
   std::vector<std::string> plain;
-  std::vector<std::string> words;      // What else it is told, in both cases.
-  std::vector<std::string> command;    // Inside.
-  std::vector<Bind> binds;             // Those of `words`, for who looks for the command.
-  std::string root;                    // What is shown.
-  std::string layer;                   // For what is changed of it (bubblewrap_layer.h), removed at
-                                       // the end; empty: none.
-  bool all_variables = false;          // Every variable goes inside as it is.
-  std::vector<std::string> variables;  // The names of those that do,
+  std::vector<std::string> words;    // What else it is told, in both cases.
+  std::vector<std::string> command;  // Inside.
+  std::vector<Bind> binds;           // Those of `words`, for who looks for the command.
+  std::string root;                  // What is shown.
+  std::string layer;                 // For what is changed of it (bubblewrap_layer.h); empty: none.
+  std::string below;                 // Another one's, which that begins with; empty: none.
+  bool kept = false;                 // It is not removed at the end.
+  bool all_variables = false;        // Every variable goes inside as it is.
+  std::vector<std::string> variables;        // The names of those that do,
   std::map<std::string, std::string> given;  // over those that are set here.
   std::map<std::string, std::string> set;    // And over both.
   struct Limit {

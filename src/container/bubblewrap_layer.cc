@@ -57,11 +57,13 @@ std::string escaped(const std::string& path) {
   return text;
 }
 
-Status mount_layer(const std::string& root, const std::string& folder) {
+Status mount_layer(const std::string& root, const std::string& below, const std::string& folder) {
   for (const char* name : {"/upper", "/work", "/root"}) TRY(make_dirs(folder + name));
-  const std::string options = "lowerdir=" + escaped(root) +
-                              ",upperdir=" + escaped(folder + "/upper") +
-                              ",workdir=" + escaped(folder + "/work");
+  std::error_code ignored;
+  const bool between = !below.empty() && fs::is_directory(changes_of(below), ignored);
+  const std::string options =
+      "lowerdir=" + (between ? escaped(changes_of(below)) + ":" : std::string()) + escaped(root) +
+      ",upperdir=" + escaped(changes_of(folder)) + ",workdir=" + escaped(folder + "/work");
   // An ordinary user's layer keeps its own marks in attributes that are the user's (Linux 5.11).
   // Without `volatile` (5.10) its end would wait until the whole disk is written out.
   for (const char* more : {",userxattr,volatile", ",volatile", ""}) {
@@ -74,18 +76,22 @@ Status mount_layer(const std::string& root, const std::string& folder) {
 
 }  // namespace
 
-Status enter_layer(const std::string& root, const std::string& folder) {
+std::string changes_of(const std::string& folder) { return folder + "/upper"; }
+
+Result<LayerPlace> enter_layer(const std::string& root, const std::string& below,
+                               const std::string& folder) {
   TRY(remove_tree(folder));
   TRY(make_dirs(folder, 0700));
   // Or what is made in it would get the group of a folder above that hands its own down.
   if (chmod(folder.c_str(), 0700) != 0) return fail_errno(errno, "chmod " + folder);
   TRY(own_mounts(root));
-  if (mount_layer(root, folder)) return {};
+  if (mount_layer(root, below, folder)) return LayerPlace::disk;
   // A disk of a network, or one that is a layer itself.
   if (mount("tmpfs", folder.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0) {
     return fail_errno(errno, "mount memory in " + folder);
   }
-  return mount_layer(root, folder);
+  TRY(mount_layer(root, below, folder));
+  return LayerPlace::memory;
 }
 
 }  // namespace trainyard::container

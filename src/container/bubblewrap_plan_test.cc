@@ -54,6 +54,22 @@ TEST_CASE("a plan's folders are shown where it says, the inner over the outer") 
             "--ro-bind " + image.plan.root + "/usr /usr --perms 1777 --tmpfs /tmp"));
 }
 
+TEST_CASE("a container that is kept has a layer by its name, which others find by it") {
+  Image image;
+  CHECK(image.carried().layer == image.file.string() + ".layer");
+  CHECK(image.carried().below.empty());
+  image.plan.name = "first";
+  image.plan.kept = true;
+  const std::string layer = image.carried().layer;
+  CHECK(layer == (image.file.parent_path() / "container-first.layer").string());
+  CHECK(image.carried().kept);
+  image.plan.name = "second";
+  image.plan.kept = false;
+  image.plan.upon = "first";
+  CHECK(image.carried().below == layer);
+  CHECK_FALSE(image.carried().kept);
+}
+
 TEST_CASE("a user whom the image does not know is added to its accounts") {
   Image image;
   CHECK(has(image.words(), " --ro-bind " + image.file.string() + ".passwd /etc/passwd "));

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,6 +69,7 @@ class Carrier {
 
  private:
   [[noreturn]] void become_bwrap(int status_fd, int block_fd);
+  bool make_layer() const;
   void hear();
   void take_signals();
   void reap();
@@ -124,7 +126,7 @@ void Carrier::become_bwrap(int status_fd, int block_fd) {
       _exit(kExitNoContainer);
     }
   }
-  const bool layered = !carried_.layer.empty() && enter_layer(carried_.root, carried_.layer);
+  const bool layered = make_layer();
   std::vector<std::string> words{carried_.bwrap};
   const auto add = [&](const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
@@ -144,6 +146,18 @@ void Carrier::become_bwrap(int status_fd, int block_fd) {
   execve(carried_.bwrap.c_str(), pointers(words).data(), pointers(variables).data());
   std::fprintf(stderr, "trainyard: %s\n", errno_error(errno, carried_.bwrap).message.c_str());
   _exit(kExitNoContainer);
+}
+
+bool Carrier::make_layer() const {
+  if (carried_.layer.empty()) return false;
+  const auto place = enter_layer(carried_.root, carried_.below, carried_.layer);
+  if (carried_.kept && (!place || *place != LayerPlace::disk)) {
+    std::fprintf(stderr,
+                 "trainyard: what this changes of the image is not kept for the ranks: %s can "
+                 "carry no layer\n",
+                 fs::path(carried_.layer).parent_path().c_str());
+  }
+  return place.has_value();
 }
 
 std::optional<int> Carrier::carry() {
@@ -247,6 +261,10 @@ int check_command(const Carried& carried) {
   for (const std::string& candidate : candidates) {
     // Relative to a folder of the container, or in one that the kernel makes.
     if (!candidate.starts_with('/') || candidate.starts_with("/proc/")) return 0;
+    // In a layer below it may be anything: a link to what the image has, say.
+    struct stat changed{};
+    const std::string below = changes_of(carried.below) + candidate;
+    if (!carried.below.empty() && lstat(below.c_str(), &changed) == 0) return 0;
     const Result<Place> place = view.find(candidate);
     if (!place || !place->exists || place->folder) continue;
     if (access(place->outside.c_str(), X_OK) == 0) return 0;
@@ -272,8 +290,12 @@ int check_command(const Carried& carried) {
 // bwrap has said what it could not do; what to do about it is for us to say.
 void explain_failure(const Carried& carried) {
   const Status works = try_bubblewrap(carried.bwrap);
-  const std::string why = works ? "bubblewrap could not make it: its words are in the log"
-                                : works.error().message + ". " + works.error().hint;
+  // A view of the machine is bubblewrap's alone.
+  const std::string other = carried.root == "/"
+                                ? " Or leave out the paths that the run asks for (-v, --mount)."
+                                : " Or start docker or podman there, which containers then use.";
+  const std::string why = works ? std::string(kBubblewrapFailed)
+                                : works.error().message + ". " + works.error().hint + other;
   std::fprintf(stderr, "trainyard: there was no container: %s\n", why.c_str());
   if (carried.note.empty()) return;
   const std::string note = fmt::format("{}: {}\n", kNotStarted, why);
@@ -289,7 +311,9 @@ int carry_rank(const Carried& carried) {
   }
   const std::optional<int> ended = carrier.carry();
   carrier.end_leftovers();
-  if (!carried.layer.empty()) static_cast<void>(remove_tree(carried.layer).has_value());
+  if (!carried.layer.empty() && !carried.kept) {
+    static_cast<void>(remove_tree(carried.layer).has_value());
+  }
   if (ended) end_as(*ended);
   explain_failure(carried);
   return kExitNoContainer;

@@ -25,6 +25,11 @@ TEST_CASE("carry a rank" * doctest::skip()) {
     carried.layer.clear();
     REQUIRE(write_carried(carried, file));
   }
+  if (const char* below = std::getenv("TEST_BELOW"); below != nullptr) {
+    Carried carried = read_carried(file).value();
+    carried.below = below;
+    REQUIRE(write_carried(carried, file));
+  }
   _exit(bubblewrap_rank(file));
 }
 
@@ -207,6 +212,34 @@ TEST_CASE("a container may change its root, and the image does not") {
     CHECK_FALSE(fs::exists(rank.root().path() + "/opt/file"));
     CHECK(fs::exists(rank.root().path() + "/etc/motd"));
     CHECK_FALSE(fs::exists(rank.root().beside("rank-0.layer")));
+  }
+}
+
+TEST_CASE("what one container has changed is there for the next, where it is kept") {
+  if (!can_run()) return;
+  for (const Who who : all()) {
+    Plan plan =
+        shell("printf '#!/bin/sh\\necho hello' >/bin/added; chmod 755 /bin/added; rm /etc/motd");
+    plan.name = "first";
+    plan.kept = true;
+    Rank first(plan, {}, who);
+    CHECK(first.rest() == "");
+    CHECK(first.status() == 0);
+    const std::string layer = first.root().beside("container-first.layer");
+    CHECK(fs::exists(layer + "/upper/bin/added"));
+    plan = shell("added; ls /etc/motd 2>/dev/null || echo gone; echo more >/bin/more");
+    for (int i = 0; i < 2; ++i) {
+      Rank next(plan, {{"TEST_BELOW", layer}}, who);
+      CHECK(next.rest() == "hello\ngone\n");
+      CHECK(next.status() == 0);
+    }
+    // Neither an image nor what was kept is changed by it.
+    CHECK_FALSE(fs::exists(layer + "/upper/bin/more"));
+    plan.command = {"added"};
+    Rank command(plan, {{"TEST_BELOW", layer}}, who);
+    CHECK(command.rest() == "hello\n");
+    Rank without(shell("ls /etc/motd"), {{"TEST_BELOW", layer + "/none"}}, who);
+    CHECK(without.rest() == "/etc/motd\n");
   }
 }
 

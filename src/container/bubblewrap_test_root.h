@@ -18,7 +18,7 @@ class TestRoot {
     for (const char* name : {"/bin", "/etc", "/tmp", "/proc", "/dev", "/sys", "/opt"}) {
       REQUIRE(make_dirs(path() + name));
     }
-    for (const char* name : {"sh", "cat", "sleep", "id", "ls", "rm"}) {
+    for (const char* name : {"sh", "cat", "sleep", "id", "ls", "rm", "chmod"}) {
       const fs::path file = find_program(name);
       add(fs::canonical(file), std::string("/bin/") + name);
       const std::string needed = output_of({"ldd", file}, seconds(10)).value();

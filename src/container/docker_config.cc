@@ -98,7 +98,12 @@ Json mounts_of(const Plan& plan, const Arguments& arguments) {
 
 Json variables_of(const Plan& plan, const Arguments& arguments, const Variables& ours,
                   const Gpus& gpus) {
+  // The image's own come with it, but for one that was taken in as a folder.
   Variables inside;
+  for (const std::string& text : plan.config.variables) {
+    const size_t equals = text.find('=');
+    if (equals != std::string::npos) inside[text.substr(0, equals)] = text.substr(equals + 1);
+  }
   for (const std::string& name : plan.variables) {
     if (const std::string* value = find(ours, name)) inside[name] = *value;
   }
@@ -189,6 +194,8 @@ Result<Json> host_config(const Plan& plan, const Arguments& arguments, const Eng
 
 }  // namespace
 
+std::string kept_image(const std::string& container) { return "trainyard-kept:" + container; }
+
 Here look_here() {
   Here here{.uid = geteuid(), .gid = getegid(), .groups = {}};
   if (const int count = getgroups(0, nullptr); count > 0) {
@@ -218,7 +225,7 @@ Result<Json> container_config(const Plan& plan, const EngineAddress& engine, con
   } else if (init == Init::yes) {
     host["Init"] = true;
   }
-  Json config{{"Image", plan.image},
+  Json config{{"Image", plan.upon.empty() ? plan.image : kept_image(plan.upon)},
               // All of it as entry point, or the image's own would come before it.
               {"Entrypoint", words},
               {"Cmd", Json::array()},
@@ -228,8 +235,11 @@ Result<Json> container_config(const Plan& plan, const EngineAddress& engine, con
               {"AttachStderr", true},
               {"Labels", {{kLabelMark, plan.mark}}},
               {"HostConfig", std::move(host)}};
-  const std::string& folder = arguments.folder.empty() ? plan.folder : arguments.folder;
-  if (!folder.empty()) config["WorkingDir"] = folder;
+  for (const std::string* folder : {&arguments.folder, &plan.folder, &plan.config.folder}) {
+    if (folder->empty()) continue;
+    config["WorkingDir"] = *folder;
+    break;
+  }
   return config;
 }
 

@@ -14,6 +14,9 @@ namespace trainyard::container {
 // The label that holds Plan::mark.
 inline constexpr const char* kLabelMark = "trainyard.mark";
 
+// What one with Plan::kept leaves, as the engine knows it.
+std::string kept_image(const std::string& container);
+
 // On whose behalf a container runs, and where.
 struct Here {
   unsigned uid = 0;

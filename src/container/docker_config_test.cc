@@ -47,6 +47,13 @@ TEST_CASE("in an engine of a person's own the person's files stay the person's")
   CHECK(podman["HostConfig"]["UsernsMode"] == "keep-id");
 }
 
+TEST_CASE("a container upon another begins with what that one left") {
+  Plan plan = simple();
+  CHECK(config_of(plan)["Image"] == "sha256:1");
+  plan.upon = "other";
+  CHECK(config_of(plan)["Image"] == kept_image("other"));
+}
+
 TEST_CASE("limits are the plan's, and memory has no swap beside it") {
   Plan plan = simple();
   plan.memory_bytes = 1 << 30;
@@ -88,6 +95,20 @@ TEST_CASE("only variables that are named go inside, and those of mpirun and the 
   CHECK(config_of(plan, {}, ours)["Env"] ==
         Json::array({"A=mine", "B=2", "C=3", "NVIDIA_VISIBLE_DEVICES=void",
                      "OMPI_COMM_WORLD_RANK=0", "TRAINYARD_ATTEMPT_MARK=m"}));
+}
+
+TEST_CASE("what the image says of itself holds though its engine has it as a mere folder") {
+  Plan plan = simple();
+  plan.config.variables = {"A=image", "B=image=x", "NO_VALUE"};
+  plan.config.folder = "/app";
+  plan.variables = {"A"};
+  const Json config = config_of(plan, {}, {{"A", "run"}});
+  CHECK(config["Env"] == Json::array({"A=run", "B=image=x", "NVIDIA_VISIBLE_DEVICES=void"}));
+  CHECK(config["WorkingDir"] == "/app");
+  plan.folder = "/work";
+  CHECK(config_of(plan)["WorkingDir"] == "/work");
+  plan.arguments = {"--workdir", "/asked"};
+  CHECK(config_of(plan)["WorkingDir"] == "/asked");
 }
 
 TEST_CASE("ranks of mpirun have the machine's numbers of processes, and so each its own") {

@@ -21,4 +21,27 @@ Status DockerRuntime::remove_leftovers(const std::string& mark) {
   return {};
 }
 
+Status DockerRuntime::remove_kept(const std::string& mark) {
+  EngineApi api(engine_);
+  TRY_SET(const std::vector<std::string> ids,
+          api.images_with(std::string(kLabelMark) + "=" + mark));
+  for (const std::string& id : ids) TRY(api.remove_image(id));
+  return {};
+}
+
+Result<std::optional<std::string>> DockerRuntime::find_image(
+    const std::vector<std::string>& names) {
+  EngineApi api(engine_);
+  for (const std::string& name : names) {
+    const auto image = api.image(name);
+    if (image) return image->id;
+    if (image.error().kind != ErrorKind::not_found) return std::unexpected(image.error());
+  }
+  return std::nullopt;
+}
+
+Result<std::string> DockerRuntime::load_root(const fs::path& root, const std::string& name) {
+  return EngineApi(engine_).import_root(root, name);
+}
+
 }  // namespace trainyard::container

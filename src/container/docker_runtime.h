@@ -20,6 +20,10 @@ class DockerRuntime final : public Runtime {
   std::string_view name() const override { return engine_.name(); }
   Result<std::vector<std::string>> command(const Plan& plan, const fs::path& file) override;
   Status remove_leftovers(const std::string& mark) override;
+  Status remove_kept(const std::string& mark) override;
+  bool needs_root() const override { return false; }
+  Result<std::optional<std::string>> find_image(const std::vector<std::string>& names) override;
+  Result<std::string> load_root(const fs::path& root, const std::string& name) override;
 
  private:
   std::string program_;

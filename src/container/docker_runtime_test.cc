@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "container/plan_file.h"
 #include "container/test_engine.h"
+#include "container/unpack.h"
 
 namespace trainyard::container {
 
@@ -51,6 +52,58 @@ TEST_CASE("what a killed supervisor left is ended by its mark, and nothing else"
     CHECK(api.state(other).error().kind == ErrorKind::not_found);
     CHECK(api.kill(other, 9));
     CHECK(api.remove(other));
+  }
+}
+
+TEST_CASE("an image that was unpacked elsewhere is taken in, and found by its name from then on") {
+  const TempDir dir;
+  for (TestEngine* engine : {&TestEngine::docker(), &TestEngine::podman()}) {
+    if (engine->socket.empty()) {
+      MESSAGE(engine->skipped);
+      continue;
+    }
+    EngineApi api(engine->address());
+    const fs::path root = dir.path() / engine->address().name();
+    const Unpacked unpacked = unpack_from_engine(api, "tiny", root, {}).value();
+    REQUIRE(write_file(root / "added", "here\n"));
+    DockerRuntime runtime("/bin/trainyard", engine->address());
+    const std::string name = "trainyard/env:0123456789ab-0123456789ab";
+    CHECK_FALSE(runtime.find_image({name, "no-such-image"}).value());
+    const std::string id = runtime.load_root(root, name).value();
+    CHECK(runtime.find_image({"no-such-image", name}).value() == id);
+    CHECK(id != unpacked.id);
+    CHECK(engine->cli({"run", "--rm", "--network=host", "--user", "1234", id, "sh", "-c",
+                       "cat /added; stat -c %u:%a /bin/busybox; touch /tmp/x && echo written"}) ==
+          "here\n0:755\nwritten\n");
+    api.remove_image(id).value();
+  }
+}
+
+TEST_CASE(
+    "what a container changed is kept as an image without its variables, until it is removed") {
+  for (TestEngine* engine : {&TestEngine::docker(), &TestEngine::podman()}) {
+    if (engine->socket.empty()) {
+      MESSAGE(engine->skipped);
+      continue;
+    }
+    EngineApi api(engine->address());
+    const std::string id(
+        trim(engine->cli({"run", "-d", "--network=host", "--label", "trainyard.mark=kept", "-e",
+                          "TOKEN=hush", "tiny", "sh", "-c", "echo here > /added"})));
+    REQUIRE(api.wait(id).value() == 0);
+    REQUIRE(api.commit(id, "trainyard-kept:test", {"TOKEN"}));
+    REQUIRE(api.remove(id));
+    const auto image = api.image("trainyard-kept:test").value();
+    for (const std::string& variable : image.config.variables) CHECK(variable != "TOKEN=hush");
+    CHECK(engine->cli({"run", "--rm", "--network=host", "-e", "TOKEN=mine", "trainyard-kept:test",
+                       "sh", "-c", "cat /added; echo $TOKEN $FROM_IMAGE"}) == "here\nmine yes\n");
+    DockerRuntime runtime("/bin/trainyard", engine->address());
+    REQUIRE(runtime.remove_kept("another"));
+    CHECK(api.image("trainyard-kept:test"));
+    REQUIRE(runtime.remove_kept("kept"));
+    CHECK(api.image("trainyard-kept:test").error().kind == ErrorKind::not_found);
+    CHECK(api.image("tiny"));
+    REQUIRE(runtime.remove_kept("kept"));
   }
 }
 

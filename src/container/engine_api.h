@@ -72,10 +72,18 @@ class EngineApi {
   Result<std::string> load(const fs::path& file, const Watch& watch);
   // The tar of a root filesystem, called `tag` from now on -> the image's id.
   Result<std::string> import(const fs::path& file, const std::string& tag);
+  // The same of a folder (root_tar.h).
+  Result<std::string> import_root(const fs::path& root, const std::string& tag);
   Status save(const std::string& name, const std::function<Status(std::string_view)>& sink);
   // "name:tag"
   Status tag(const std::string& id, const std::string& name);
   Status remove_image(const std::string& name);
+  // The ids of all with the label ("name=value").
+  Result<std::vector<std::string>> images_with(const std::string& label);
+  // What a container that has ended made of its image: an image "name:tag", with its labels.
+  // `emptied` are variables whose values are not to stay with it.
+  Status commit(const std::string& container, const std::string& name,
+                const std::vector<std::string>& emptied);
 
   struct Build {
     fs::path context;  // A tar file.
@@ -103,6 +111,7 @@ class EngineApi {
     int exit_code = 0;
     bool out_of_memory = false;
     std::string error;
+    int64_t pid = 0;  // Of its first process, as the engine's machine counts; 0: none.
   };
   Result<State> state(const std::string& id);
   // One that has ended already is fine.
@@ -119,6 +128,8 @@ class EngineApi {
   Result<http::Response> ask(http::ClientRequest request, std::string_view doing);
   Status follow(http::ClientRequest request, std::string_view doing, const Watch& watch,
                 const std::function<void(const wire::Json&)>& also = {});
+  Result<std::string> import_tar(http::ClientRequest body, const std::string& from,
+                                 const std::string& called);
 
   EngineAddress address_;
   http::Client client_;

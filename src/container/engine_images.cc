@@ -220,7 +220,10 @@ Result<std::string> EngineApi::import(const fs::path& file, const std::string& t
   TRY_SET(const Fd fd, open_file(file, O_RDONLY));
   http::ClientRequest body;
   TRY(send_file(body, fd, file));
-  return import_tar(std::move(body), file, tag);
+  const auto [name, version] = split_name(tag);
+  const std::string called =
+      fmt::format("&repo={}&tag={}", http::encode_url(name), http::encode_url(version));
+  return import_tar(std::move(body), file, called);
 }
 
 Result<std::string> EngineApi::import_root(const fs::path& root, const std::string& tag) {
@@ -229,15 +232,15 @@ Result<std::string> EngineApi::import_root(const fs::path& root, const std::stri
   body.source_size = tar.size();
   body.headers["content-type"] = "application/x-tar";
   body.source = [&tar](char* buffer, size_t size) { return tar.read(buffer, size); };
-  return import_tar(std::move(body), root, tag);
+  // podman would take the name and forget the tag.
+  TRY_SET(std::string id, import_tar(std::move(body), root, ""));
+  TRY(this->tag(id, tag));
+  return id;
 }
 
 Result<std::string> EngineApi::import_tar(http::ClientRequest body, const std::string& from,
-                                          const std::string& tag) {
-  const auto [name, version] = split_name(tag);
-  auto asked = image_request(http::Method::post,
-                             fmt::format("/images/create?fromSrc=-&repo={}&tag={}",
-                                         http::encode_url(name), http::encode_url(version)));
+                                          const std::string& called) {
+  auto asked = image_request(http::Method::post, "/images/create?fromSrc=-" + called);
   asked.headers = std::move(body.headers);
   asked.source = std::move(body.source);
   asked.source_size = body.source_size;

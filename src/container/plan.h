@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,9 +45,12 @@ struct Plan {
   bool gpus = false;                   // The devices that CUDA_VISIBLE_DEVICES names.
   std::string name;                    // Of the container: the run, attempt and rank.
   std::string mark;                    // Of the attempt, as a label: whoever has to end it later.
+  // What it changes of its image stays for others, until Runtime::remove_kept().
+  bool kept = false;
+  std::string upon;  // The name of one that was kept: it begins with what that one left.
   int64_t grace_s = 30;
-  std::string
-      note;  // A file for why it ended, where the exit code does not say it (out of memory).
+  std::string note;     // A file for why it ended, where the exit code does not say it.
+  std::string process;  // One for "ID PID" of an engine's container, once it has run a moment.
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
@@ -64,8 +68,11 @@ struct Plan {
     f("gpus", self.gpus);
     f("name", self.name);
     f("mark", self.mark);
+    f("kept", self.kept);
+    f("upon", self.upon);
     f("graceSeconds", self.grace_s);
     f("note", self.note);
+    f("process", self.process);
   }
   bool operator==(const Plan&) const = default;
 };
@@ -82,6 +89,15 @@ class Runtime {
   virtual Result<std::vector<std::string>> command(const Plan& plan, const fs::path& file) = 0;
   // Ends and removes what containers with this mark are left, of a supervisor that was killed.
   virtual Status remove_leftovers(const std::string& mark) = 0;
+  // Removes what containers with this mark have left for others (Plan::kept).
+  virtual Status remove_kept(const std::string& mark) = 0;
+
+  // Whether it shows an unpacked image (Plan::root), and not one that an engine keeps.
+  virtual bool needs_root() const = 0;
+  // Of an engine: the id of the first of these images that it has.
+  virtual Result<std::optional<std::string>> find_image(const std::vector<std::string>& names) = 0;
+  // Of an engine: takes in an unpacked image, called `name` from then on; its id.
+  virtual Result<std::string> load_root(const fs::path& root, const std::string& name) = 0;
 };
 
 }  // namespace trainyard::container

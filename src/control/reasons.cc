@@ -61,7 +61,8 @@ std::string reason_of(const Run& run) {
     case RunStatus::provisioning:
       return "its supervisor is being started";
     case RunStatus::preparing:
-      return "its code is being brought into place";
+      if (run.spec.preparation.empty()) return "its code is being brought into place";
+      return "its code is being brought into place, and its job preparation runs";
     case RunStatus::starting:
       if (rank_count(run.spec) == 1) return "its process is being started";
       return "its " + std::to_string(rank_count(run.spec)) + " processes are being started";

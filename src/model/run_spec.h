@@ -71,6 +71,8 @@ struct RunSpec {
   CommandForm form = CommandForm::exec;
   // The command before its ${{…}} were filled in; empty: it had none. For `run rerun --set`.
   std::string command_template;
+  // A text for the shell, once on each node before its ranks, where and as they run; empty: none.
+  std::string preparation;
   std::map<std::string, std::string> parameters;  // Literal inputs, as text.
   // Named outputs: folders ("outputs/model/") or files ("outputs/model") in the working folder.
   std::map<std::string, std::string> outputs;
@@ -105,6 +107,7 @@ struct RunSpec {
     f("command", self.command);
     f("commandForm", self.form);
     f("commandTemplate", self.command_template);
+    f("preparation", self.preparation);
     f("parameters", self.parameters);
     f("outputs", self.outputs);
     f("keepOutputs", self.keep_outputs);

@@ -35,6 +35,8 @@ TEST_CASE("a spec that cannot run is refused") {
       [](RunSpec& s) { s.distribution = "carrier-pigeon"; },
       [](RunSpec& s) { s.environment_variables["A=B"] = "x"; },
       [](RunSpec& s) { s.command.push_back(std::string("a\0b", 3)); },
+      [](RunSpec& s) { s.preparation = std::string("a\0b", 3); },
+      [](RunSpec& s) { s.preparation = std::string(200'000, 'x'); },
       [](RunSpec& s) { s.secrets = {"no name"}; },
       [](RunSpec& s) {
         s.secrets = {"KEY"};

@@ -21,7 +21,8 @@ std::vector<fs::path> layers_of(const fs::path& root) {
 // and the engine removes them.
 void clean_up(Context& context) {
   std::vector<fs::path> paths = layers_of(context.layout.root());
-  paths.insert(paths.end(), {context.layout.work(), context.layout.spool(), context.layout.tmp()});
+  const Layout& layout = context.layout;
+  paths.insert(paths.end(), {layout.work(), layout.spool(), layout.preparation(), layout.tmp()});
   for (const fs::path& path : paths) {
     if (const Status removed = remove_tree(path); !removed) {
       context.log.line("not removed: " + removed.error().message);

@@ -22,15 +22,21 @@ Result<std::unique_ptr<container::Runtime>> by_engine(const std::string& program
 }
 
 // What it needs of the attempt is seen inside under the same names: variables hold there too.
-Result<std::vector<container::Bind>> binds_of(Context& context, const Contained& rank) {
+Result<std::vector<container::Bind>> binds_of(Context& context, const Contained& process) {
   const Layout& layout = context.layout;
   std::vector<container::Bind> binds = {{layout.work(), layout.work()}};
   // Made before, or an engine would make a folder of it.
-  TRY_SET(const Fd records, open_file(rank.records, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  binds.push_back({rank.records, rank.records});
-  if (!rank.python.empty()) binds.push_back({rank.python, rank.python, true});
+  TRY_SET(const Fd records, open_file(process.records, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  binds.push_back({process.records, process.records});
+  if (!process.python.empty()) binds.push_back({process.python, process.python, true});
   if (!context.hosts.empty()) binds.push_back({layout.hosts(), layout.hosts(), true});
   return binds;
+}
+
+// Every rank has a number of its own; each node has a preparation.
+std::string container_name(const Assignment& assignment, const std::string& process) {
+  const std::string name = "trainyard-" + assignment.id().str() + "-" + process;
+  return process == kPreparation ? name + "-" + std::to_string(assignment.node) : name;
 }
 
 std::string parent_slash(std::string folder) {
@@ -73,20 +79,24 @@ void remove_containers(Context& context, const std::string& mark) {
   if (!context.environment.runtime) return;
   const Status removed = context.environment.runtime->remove_leftovers(mark);
   if (!removed) context.log.line("containers may be left: " + removed.error().message);
+  if (context.assignment.spec.preparation.empty()) return;
+  if (const Status gone = context.environment.runtime->remove_kept(mark); !gone) {
+    context.log.line("an image may be left: " + gone.error().message);
+  }
 }
 
-Result<std::vector<std::string>> contain(Context& context, const Contained& rank,
+Result<std::vector<std::string>> contain(Context& context, const Contained& process,
                                          std::vector<std::string> words) {
   const Assignment& assignment = context.assignment;
   const Environment& environment = assignment.spec.environment;
   const env::Shelf::Held& held = *context.environment.held;
   const Layout& layout = context.layout;
   container::Plan plan;
-  plan.image = held.realised.image;
+  plan.image = context.environment.image;
   plan.root = held.folder / "root";
   plan.config = held.realised.config;
   plan.command = std::move(words);
-  TRY_SET(plan.binds, binds_of(context, rank));
+  TRY_SET(plan.binds, binds_of(context, process));
   if (plan.command.empty()) {
     // In the image's own folder; what it puts out there is kept all the same.
     const std::string folder = parent_slash(plan.config.folder);
@@ -95,20 +105,25 @@ Result<std::vector<std::string>> contain(Context& context, const Contained& rank
   } else {
     plan.folder = layout.work();
   }
-  for (const auto& [name, value] : rank.variables) plan.variables.push_back(name);
+  for (const auto& [name, value] : process.variables) plan.variables.push_back(name);
   plan.arguments = environment.arguments;
   plan.shm_size = environment.shm_size;
   plan.memory_bytes = assignment.spec.resources.memory_bytes;
   plan.gpus = !assignment.gpus.empty();
-  const std::string number = std::to_string(context.global_rank(rank.rank));
-  plan.name = "trainyard-" + assignment.id().str() + "-" + number;
+  plan.name = container_name(assignment, process.name);
   plan.mark = context.ranks->leftovers().mark;
+  // What it installs is for the ranks.
+  if (!assignment.spec.preparation.empty()) {
+    plan.kept = process.name == kPreparation;
+    if (!plan.kept) plan.upon = container_name(assignment, std::string(kPreparation));
+  }
   plan.grace_s = assignment.spec.grace_s;
-  plan.note = layout.note(context.global_rank(rank.rank));
-  return context.environment.runtime->command(plan, layout.root() / ("container-" + number));
+  plan.note = layout.note(process.name);
+  plan.process = layout.process(process.name);
+  return context.environment.runtime->command(plan, layout.container(process.name));
 }
 
-Result<std::vector<std::string>> give_view(Context& context, int rank,
+Result<std::vector<std::string>> give_view(Context& context, const std::string& name,
                                            std::vector<std::string> words, Variables& variables) {
   TRY_SET(const container::Arguments arguments,
           container::parse_arguments(context.assignment.spec.environment.arguments));
@@ -117,9 +132,8 @@ Result<std::vector<std::string>> give_view(Context& context, int rank,
   }
   if (arguments.binds.empty()) return words;
   TRY_SET(const fs::path program, self_path());
-  const std::string number = std::to_string(context.global_rank(rank));
   return container::private_view_command(program, arguments.binds, words, context.layout.work(),
-                                         context.layout.root() / ("container-" + number));
+                                         context.layout.container(name), context.layout.note(name));
 }
 
 std::vector<std::string> shell_inside(const std::string& text) {

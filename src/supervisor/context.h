@@ -34,13 +34,15 @@ struct Context {
   LogFiles& log_files;
   Uplink& uplink;
   std::vector<std::unique_ptr<Spool>>& spools;
-  runtime::RankSet* ranks = nullptr;  // None when another supervisor's attempt is ended.
+  runtime::RankSet* ranks = nullptr;        // None when another supervisor's attempt is ended.
+  runtime::RankSet* preparation = nullptr;  // None where the run has none.
   const Secrets* secrets = nullptr;
   int wake_fd = -1;    // Readable when the uplink has news.
   int signal_fd = -1;  // SIGTERM and the like, to us.
   int64_t seq = 0;     // Of the last report.
   Facts facts;
   EnvironmentUse environment;
+  std::optional<SteadyTime> prepared_since;  // When the preparation began: time limits count it.
   std::vector<Host> hosts;         // Every node, once the ranks may start; for ranks that meet.
   std::optional<HeldPorts> ports;  // This node's, until the ranks start.
   std::unique_ptr<OrdersWatch> orders;       // While the ranks live, or are waited for.

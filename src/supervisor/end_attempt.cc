@@ -1,27 +1,38 @@
 #include "base/text.h"
+#include "container/run_container.h"
 #include "supervisor/last_lines.h"
 #include "supervisor/steps.h"
 
 namespace trainyard::supervisor {
 namespace {
 
-// Of several ranks one does not know where to look.
-std::string lines_of_failure(const Context& context) {
-  const RankExit* failed = first_failure(context.facts);
-  if (failed == nullptr || context.facts.node.empty()) return {};
-  const auto local = static_cast<size_t>(failed->rank - context.global_rank(0));
+std::string lines_of(const Context& context, const RankExit& failed) {
+  const auto local = static_cast<size_t>(failed.rank - context.global_rank(0));
   if (local >= context.spools.size()) return {};
   const Spool& spool = *context.spools[local];
   const Result<std::string> tail = spool.tail();
   return tail ? last_lines(*tail, tail->size() == spool.size()) : std::string();
 }
 
-// What a container's exit code does not say: it was out of memory.
+// Of several ranks one does not know where to look.
+std::string lines_of_failure(const Context& context) {
+  const RankExit* failed = first_failure(context.facts);
+  return failed == nullptr || context.facts.node.empty() ? "" : lines_of(context, *failed);
+}
+
+// What a rank's exit code does not say: its container was out of memory, or there was none; nor a
+// view of the machine.
 std::string note_of_failure(const Context& context) {
   const RankExit* failed = first_failure(context.facts);
-  if (failed == nullptr || !context.environment.runtime) return {};
-  const std::string text = read_file(context.layout.note(failed->rank)).value_or("");
-  return std::string(trim(text));
+  if (failed == nullptr) return {};
+  const std::string text =
+      read_file(context.layout.note(std::to_string(failed->rank))).value_or("");
+  std::string note(trim(text));
+  if (!note.ends_with(container::kBubblewrapFailed)) return note;
+  for (const std::string& line : split(lines_of(context, *failed), '\n')) {
+    if (line.starts_with(container::kBubblewrapSays)) return note + ": " + line;
+  }
+  return note;
 }
 
 }  // namespace

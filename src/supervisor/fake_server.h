@@ -204,6 +204,10 @@ inline Orders FakeServer::orders_of(int node) {
       if (report.kind == ReportKind::rank_failed && each != node) {
         orders.stop = "rank " + std::to_string(report.exit.rank) + " failed";
       }
+      const bool failed = report.end.exit_code != 0 && report.end.cause != EndCause::peer_failed;
+      if (report.kind == ReportKind::ended && failed && each != node && orders.stop.empty()) {
+        orders.stop = "node " + std::to_string(each) + ": " + report.end.error;
+      }
     }
   }
   orders.done = std::all_of(seen_.of_node.begin(), seen_.of_node.end(), [](const auto& each) {

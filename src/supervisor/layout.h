@@ -15,7 +15,10 @@ namespace trainyard::supervisor {
 //   spool/console-R.log   rank R's console on its way to the server, and console-R.idx
 //   spool/system.txt      what we did, for people
 //   spool/records-R       what rank R's script told, on its way to the server
-//   container-R, note-R   rank R's container: what it is, and why it ended
+//   preparation/          what the job's preparation prints, on its way to the server
+//   container-R, note-R   rank R's container: what it is, and why it ended; of the preparation
+//                         container-preparation and note-preparation
+//   process-R             where an engine has it: its id and first process
 //   bin/                  `python`, where the user named an interpreter
 //   tmp/                  blobs on their way
 class Layout {
@@ -36,8 +39,13 @@ class Layout {
   // Shared by all attempts on this node.
   fs::path python() const { return root_.parent_path() / ".python"; }
   fs::path environments() const { return root_.parent_path() / ".environments"; }
-  // Why a rank's container ended, where its exit code does not say it.
-  fs::path note(int rank) const { return root_ / ("note-" + std::to_string(rank)); }
+  fs::path preparation() const { return root_ / "preparation"; }
+  fs::path preparation_log() const { return preparation() / "console-0.log"; }
+  // By the name of a process: what its container is, and why it ended where its exit code does not
+  // say it.
+  fs::path container(const std::string& name) const { return root_ / ("container-" + name); }
+  fs::path note(const std::string& name) const { return root_ / ("note-" + name); }
+  fs::path process(const std::string& name) const { return root_ / ("process-" + name); }
   fs::path bin() const { return root_ / "bin"; }
   fs::path tmp() const { return root_ / "tmp"; }
 

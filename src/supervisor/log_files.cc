@@ -22,6 +22,7 @@ int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 +
 
 void LogFiles::scan() {
   if (system_log_wanted_) look_at(options_.system_name, options_.system_log);
+  if (!options_.preparation.empty()) look_at(options_.preparation_name, options_.preparation);
   struct stat status{};
   // A link would lead out of the run's folder.
   if (lstat(options_.folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;

@@ -19,6 +19,8 @@ class LogFiles {
     fs::path folder;               // Each file becomes `prefix` + its path in there.
     fs::path system_log;           // A file of ours;
     std::string system_name;       // and its name at the server.
+    fs::path preparation;          // What the job's preparation prints; empty: it has none.
+    std::string preparation_name;  // At the server.
     std::string prefix = "logs/";  // Ends with a slash.
   };
   explicit LogFiles(Options options) : options_(std::move(options)) {}

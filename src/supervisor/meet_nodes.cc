@@ -45,7 +45,7 @@ Status meet_nodes(Context& context) {
   context.log.line("ready, as " + ready.host.name + " at " + address + ", port " +
                    std::to_string(ready.host.port));
   context.report(std::move(ready));
-  context.watch_orders();
+  if (!context.orders) context.watch_orders();
   while (!context.stops_early()) {
     const News news = context.uplink.news();
     if (news.go) {

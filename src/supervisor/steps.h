@@ -4,13 +4,14 @@
 
 namespace trainyard::supervisor {
 
-// What is done for an attempt, in this order, one file each. The first seven say why the ranks
+// What is done for an attempt, in this order, one file each. The first eight say why the ranks
 // cannot run by an error; the others always do what they can.
 Status check_secrets(Context& context);
 Status fetch_code(Context& context);
 Status realise_environment(Context& context);
 Status make_folders(Context& context);
 Status restore_files(Context& context);
+Status run_preparation(Context& context);
 Status meet_nodes(Context& context);
 Status launch_ranks(Context& context);
 void watch_ranks(Context& context);

@@ -29,8 +29,8 @@ struct Step {
 // What makes the ranks run.
 constexpr Step kPrepare[] = {
     {"secrets", check_secrets}, {"code", fetch_code},     {"environment", realise_environment},
-    {"folders", make_folders},  {"files", restore_files}, {"nodes", meet_nodes},
-    {"ranks", launch_ranks},
+    {"folders", make_folders},  {"files", restore_files}, {"preparation", run_preparation},
+    {"nodes", meet_nodes},      {"ranks", launch_ranks},
 };
 
 runtime::Isolation wanted_isolation() {
@@ -46,6 +46,7 @@ void prepare(Context& context) {
   for (const Step& step : kPrepare) {
     if (context.stops_early()) return;
     const Status status = step.run(context);
+    if (context.facts.prepare_failure) return;  // It has said so itself.
     if (status) continue;
     const bool full = status.error().kind == ErrorKind::no_space;
     context.fail_prepare({full ? EndCause::no_space : EndCause::prepare_failed, 1,
@@ -54,12 +55,16 @@ void prepare(Context& context) {
     return;
   }
   watch_ranks(context);
-  remove_containers(context, context.ranks->leftovers().mark);
+}
+
+// Of several nodes, one that never began must not be taken for one that let the others go.
+bool has_begun(const Context& context) {
+  return context.facts.ranks_started || context.assignment.spec.nodes == 1;
 }
 
 void finish(Context& context) {
   if (!context.fenced()) {
-    context.report(ReportKind::finalizing);
+    if (has_begun(context)) context.report(ReportKind::finalizing);
     if (context.facts.ranks_started) keep_outputs(context);
   }
   if (!context.fenced()) end_attempt(context);
@@ -102,7 +107,9 @@ void take_over(Context& context, const History& history) {
       context.facts.lost = whose + " was killed";
     }
   }
-  if (!history.told(ReportKind::finalizing)) context.report(ReportKind::finalizing);
+  if (!history.told(ReportKind::finalizing) && has_begun(context)) {
+    context.report(ReportKind::finalizing);
+  }
   if (context.facts.ranks_started && !history.outputs_settled) keep_outputs(context);
   if (!context.fenced()) end_attempt(context);
 }
@@ -110,14 +117,16 @@ void take_over(Context& context, const History& history) {
 // Of several nodes the first one's files have the plain names.
 LogFiles::Options log_options(const Assignment& assignment, const Layout& layout) {
   LogFiles::Options options{.folder = layout.logs(), .system_log = layout.system_log()};
-  options.system_name = "system_logs/supervisor";
-  if (assignment.attempt > 1) options.system_name += "-" + std::to_string(assignment.attempt);
+  std::string which;
+  if (assignment.attempt > 1) which += "-" + std::to_string(assignment.attempt);
   if (assignment.node > 0) {
     const std::string node = "node-" + std::to_string(assignment.node);
-    options.system_name += "-" + node;
+    which += "-" + node;
     options.prefix = "logs/." + node + "/";
   }
-  options.system_name += ".txt";
+  options.system_name = "system_logs/supervisor" + which + ".txt";
+  if (!assignment.spec.preparation.empty()) options.preparation = layout.preparation_log();
+  options.preparation_name = "system_logs/preparation" + which + ".txt";
   return options;
 }
 
@@ -131,6 +140,27 @@ Result<Fd> block_signals() {
   Fd fd(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return fail_errno(errno, "watch signals");
   return fd;
+}
+
+// Forked first, while there is one thread; they make their namespaces while we read on. One mark
+// for both: whoever ends what is left of an attempt ends its preparation too.
+struct Forked {
+  std::unique_ptr<runtime::RankSet> ranks;
+  std::unique_ptr<runtime::RankSet> preparation;  // None where the run has none.
+};
+
+Result<Forked> fork_processes(const Assignment& assignment, const Layout& layout) {
+  runtime::RanksOptions options{
+      .count = static_cast<size_t>(ranks_on(assignment.spec, assignment.node)),
+      .folder = layout.work(),
+      .mark = new_secret("mark_"),
+      .isolation = wanted_isolation()};
+  Forked forked;
+  TRY_SET(forked.ranks, prepare_ranks(assignment, options));
+  if (assignment.spec.preparation.empty()) return forked;
+  options.count = 1;
+  TRY_SET(forked.preparation, runtime::Ranks::prepare(options));
+  return forked;
 }
 
 Result<int> carry(const Layout& layout) {
@@ -147,19 +177,15 @@ Result<int> carry(const Layout& layout) {
   const int count = ranks_on(assignment.spec, assignment.node);
   const int first = first_rank(assignment.spec, assignment.node);
 
-  // Forked first, while there is one thread; it makes its namespace while we read on.
-  std::unique_ptr<runtime::RankSet> ranks;
+  Forked forked;
   Secrets secrets;
   if (!history.begun) {
     secrets = fetch_secrets(assignment);
-    TRY_SET(ranks, prepare_ranks(assignment, {.count = static_cast<size_t>(count),
-                                              .folder = layout.work(),
-                                              .mark = new_secret("mark_"),
-                                              .isolation = wanted_isolation()}));
-    TRY(opened.journal.append(begin_record(getpid(), ranks->leftovers())));
+    TRY_SET(forked, fork_processes(assignment, layout));
+    TRY(opened.journal.append(begin_record(getpid(), forked.ranks->leftovers())));
     if (!secrets.values.empty()) seal::hide_from_core_dumps();
   }
-  lock->describe(ranks ? ranks->leftovers().mark : history.leftovers.mark);
+  lock->describe(forked.ranks ? forked.ranks->leftovers().mark : history.leftovers.mark);
   MonotoneClock clock;
   SystemLog log(clock, layout.system_log());
   LogFiles files(log_options(assignment, layout));
@@ -184,7 +210,8 @@ Result<int> carry(const Layout& layout) {
                  .folder = layout.root()},
                 borrowed, files, records, log, [&wake] { eventfd_write(wake.get(), 1); });
   Context context{clock, assignment, layout, opened.journal, log, files, uplink, spools};
-  context.ranks = ranks.get();
+  context.ranks = forked.ranks.get();
+  context.preparation = forked.preparation.get();
   context.secrets = &secrets;
   context.wake_fd = wake.get();
   context.signal_fd = signals.get();
@@ -197,10 +224,11 @@ Result<int> carry(const Layout& layout) {
     take_over(context, history);
   } else {
     prepare(context);
+    remove_containers(context, context.ranks->leftovers().mark);
     context.orders.reset();
     finish(context);
   }
-  ranks.reset();
+  forked = {};
   clean_up(context);
   TRY(lock->mark_done());
   return kExitDone;

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "gpu/gpus.h"
 #include "supervisor/console_pump.h"
+#include "supervisor/container_usage.h"
 #include "supervisor/distribution.h"
 #include "supervisor/steps.h"
 #include "supervisor/stop_plan.h"
@@ -19,6 +20,9 @@ namespace {
 
 constexpr seconds kSampleEvery{5};         // It is the heartbeat too.
 constexpr milliseconds kOrdersAfter{500};  // Shorter runs hear of a cancel by their reports.
+// A container's figures go with it: so much of its last seconds is not known.
+constexpr milliseconds kContainersEvery{250};
+constexpr int kContainersShare = 100;  // Looking takes at most a hundredth of a core.
 
 // The time in which ranks live: one loop over their pipes, their ends, the server's news and our
 // own signals.
@@ -29,6 +33,13 @@ class RankWatch {
         pump_(*context.ranks, context.spools,
               context.secrets != nullptr ? context.secrets->mask() : seal::Mask()) {
     if (!context.assignment.gpus.empty()) gpus_.emplace(gpu::Gpus::open());
+    const container::Runtime* runtime = context.environment.runtime.get();
+    if (runtime == nullptr || runtime->needs_root()) return;
+    std::vector<fs::path> files;
+    for (int rank = 0; rank < context.facts.ranks; ++rank) {
+      files.push_back(context.layout.process(std::to_string(context.global_rank(rank))));
+    }
+    containers_.emplace(files);
   }
 
   void run() {
@@ -65,10 +76,13 @@ class RankWatch {
   void report_failure(const RankExit& exit);
   bool is_server(int rank) const;
   void look_at_workers();
+  void look_at_containers(SteadyTime now);
+  runtime::Usage with_containers(const runtime::Usage& usage) const;
   void dismiss_servers();
   void lose_disk(const Error& error);
   void kill_all();
   std::optional<SteadyTime> next_time() const;
+  std::optional<SteadyTime> time_up() const;
 
   Context& context_;
   ConsolePump pump_;
@@ -82,7 +96,9 @@ class RankWatch {
   std::optional<SteadyTime> running_since_;
   std::optional<SteadyTime> sample_at_;
   std::optional<runtime::Usage> usage_;
-  std::optional<gpu::Gpus> gpus_;  // Where the attempt has any.
+  std::optional<gpu::Gpus> gpus_;             // Where the attempt has any.
+  std::optional<ContainerUsage> containers_;  // Where an engine has the ranks.
+  std::optional<SteadyTime> containers_at_;
 };
 
 constexpr size_t kEvents = 0, kSignals = 1, kNews = 2, kPipes = 3;
@@ -147,6 +163,7 @@ void RankWatch::read_events() {
 void RankWatch::on(const runtime::AllStarted&) {
   context_.report(ReportKind::running);
   running_since_ = context_.clock.steady();
+  if (containers_) containers_at_ = *running_since_ + kContainersEvery;
 }
 
 void RankWatch::on(const runtime::StartFailed& failed) {
@@ -231,6 +248,17 @@ void RankWatch::on(const runtime::Usage& usage) {
   if (!sample_at_) sample_at_ = context_.clock.steady();  // The first at once.
 }
 
+runtime::Usage RankWatch::with_containers(const runtime::Usage& usage) const {
+  return containers_ ? containers_->added_to(usage) : usage;
+}
+
+void RankWatch::look_at_containers(SteadyTime now) {
+  containers_->sample();
+  const SteadyTime after = context_.clock.steady();
+  containers_at_ =
+      after + std::max<microseconds>(kContainersEvery, (after - now) * kContainersShare);
+}
+
 void RankWatch::on(const runtime::AllDead& dead) {
   dead_ = true;
   if (dead.init_lost && !killing_) {
@@ -243,7 +271,8 @@ void RankWatch::on(const runtime::AllDead& dead) {
       if (!known) on(runtime::RankEnded{rank, 128 + SIGKILL, SIGKILL});
     }
   }
-  const runtime::Usage usage = dead.init_lost ? usage_.value_or(runtime::Usage{}) : dead.usage;
+  const runtime::Usage usage =
+      with_containers(dead.init_lost ? usage_.value_or(runtime::Usage{}) : dead.usage);
   context_.note(dead_record(usage));
   context_.facts.all_dead = true;
   context_.facts.cpu_seconds = usage.cpu_seconds;
@@ -252,22 +281,23 @@ void RankWatch::on(const runtime::AllDead& dead) {
 
 void RankWatch::look_at_time() {
   const SteadyTime now = context_.clock.steady();
-  const int64_t limit = context_.assignment.spec.time_limit_s;
-  if (running_since_ && limit > 0 && now >= *running_since_ + seconds(limit)) {
-    context_.stop(EndCause::time_limit,
-                  "stopped at its time limit of " + format_duration(seconds(limit)));
+  if (const auto up = time_up(); up && now >= *up) {
+    const seconds limit(context_.assignment.spec.time_limit_s);
+    context_.stop(EndCause::time_limit, "stopped at its time limit of " + format_duration(limit));
   }
   if (running_since_ && !settled_ && now >= *running_since_ + kOrdersAfter) {
     settled_ = true;
     if (!context_.orders) context_.watch_orders();
     context_.log_files.want_system_log();
   }
+  if (containers_at_ && now >= *containers_at_) look_at_containers(now);
   if (sample_at_ && now >= *sample_at_) {
+    const runtime::Usage usage = with_containers(*usage_);
     Report sample;
     sample.kind = ReportKind::sample;
-    sample.cpu_seconds = usage_->cpu_seconds;
-    sample.memory_bytes = usage_->memory_bytes;
-    sample.memory_peak_bytes = usage_->memory_peak_bytes;
+    sample.cpu_seconds = usage.cpu_seconds;
+    sample.memory_bytes = usage.memory_bytes;
+    sample.memory_peak_bytes = usage.memory_peak_bytes;
     if (gpus_) {
       for (const gpu::Usage& gpu : gpus_->usage(context_.assignment.gpus)) {
         sample.gpus.push_back({gpu.index, gpu.utilization, gpu.memory_used_bytes, gpu.power_watts});
@@ -318,6 +348,12 @@ void RankWatch::finish_console() {
   context_.uplink.console_grew();
 }
 
+std::optional<SteadyTime> RankWatch::time_up() const {
+  const int64_t limit = context_.assignment.spec.time_limit_s;
+  if (!running_since_ || limit == 0) return std::nullopt;
+  return context_.prepared_since.value_or(*running_since_) + seconds(limit);
+}
+
 std::optional<SteadyTime> RankWatch::next_time() const {
   std::optional<SteadyTime> next;
   const auto consider = [&](std::optional<SteadyTime> time) {
@@ -325,10 +361,8 @@ std::optional<SteadyTime> RankWatch::next_time() const {
   };
   if (plan_) consider(plan_->due());
   consider(sample_at_);
-  const int64_t limit = context_.assignment.spec.time_limit_s;
-  if (running_since_ && limit > 0 && !context_.facts.stop) {
-    consider(*running_since_ + seconds(limit));
-  }
+  consider(containers_at_);
+  if (!context_.facts.stop) consider(time_up());
   if (running_since_ && !settled_) consider(*running_since_ + kOrdersAfter);
   return next;
 }

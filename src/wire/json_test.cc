@@ -15,6 +15,7 @@ RunSpec full_spec() {
   spec.experiment = "ünï";
   spec.display_name = "first try";
   spec.command = {"python", "train.py", "--lr", "0.1"};
+  spec.preparation = "pip install . && echo ready";
   spec.snapshot = std::string(64, 'a');
   spec.processes_per_node = 4;
   spec.distribution = "pytorch";

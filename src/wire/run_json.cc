@@ -122,6 +122,7 @@ Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
       {"target", run.spec.target},
       {"command", run.spec.command},
       {"commandForm", std::string(to_string(run.spec.form))},
+      {"preparation", run.spec.preparation},
       {"createdAt", format_time(run.created)},
       {"startedAt", time_or_null(run.started)},
       {"endedAt", time_or_null(run.ended)},
@@ -189,6 +190,7 @@ Json workspace_to_json(const Workspace& workspace) {
           {"id", std::to_string(workspace.id)},
           {"subscriptionId", workspace.subscription_id},
           {"resourceGroup", workspace.resource_group},
+          {"imageBuildCompute", workspace.image_build_compute},
           {"createdBy", workspace.created_by},
           {"createdAt", format_time(workspace.created)}};
 }

@@ -1,0 +1,90 @@
+#include "supervisor/plan_ranks.h"
+
+#include "sdk/sdk.h"
+#include "supervisor/contain.h"
+#include "supervisor/distribution.h"
+
+extern char** environ;
+
+namespace trainyard::supervisor {
+namespace {
+
+// What the engine started us with: of a job its modules, PATH and SLURM_…; nothing of Trainyard.
+Variables own_variables() {
+  Variables found;
+  for (char** pair = environ; *pair != nullptr; ++pair) {
+    const std::string_view text = *pair;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || text.starts_with("TRAINYARD_")) continue;
+    found.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return found;
+}
+
+RankFolders folders_of(const Context& context) {
+  RankFolders folders{.work = context.layout.work(), .node_variables = own_variables()};
+  // Without it a script that does not use it runs as well.
+  folders.python = sdk::install(context.layout.python()).value_or(fs::path());
+  return folders;
+}
+
+// `spec` has the command; `name` is the process's among those of the attempt.
+Result<runtime::RankCommand> plan_process(Context& context, const RunSpec& spec,
+                                          const std::string& name, const RankFolders& folders,
+                                          Variables variables) {
+  TRY(enter_environment(spec.environment, context.environment, context.layout.bin(), variables));
+  std::vector<std::string> command = rank_command(spec, variables);
+  if (context.environment.runtime) {
+    if (spec.form == CommandForm::shell) command = shell_inside(command.back());
+    const Contained process{name, folders.records, folders.python, variables};
+    TRY_SET(command, contain(context, process, std::move(command)));
+  } else if (!spec.environment.arguments.empty()) {
+    TRY_SET(command, give_view(context, name, std::move(command), variables));
+  }
+  return runtime::RankCommand{std::move(command), std::move(variables)};
+}
+
+}  // namespace
+
+Result<std::vector<runtime::RankCommand>> plan_ranks(Context& context) {
+  const Assignment& assignment = context.assignment;
+  const Layout& layout = context.layout;
+  RankFolders folders = folders_of(context);
+  RankPlace place{.node = assignment.node};
+  if (!context.hosts.empty()) {
+    place.hosts = context.hosts;
+    folders.host_file = layout.hosts();
+    TRY(write_file(layout.hosts(), host_file_text(assignment.spec, context.hosts), 0644));
+  }
+  std::vector<runtime::RankCommand> commands;
+  for (int local = 0; local < context.facts.ranks; ++local) {
+    place.local_rank = local;
+    const int rank = context.global_rank(local);
+    folders.records = layout.records(rank);
+    Variables variables = rank_environment(assignment, place, folders, context.secrets->values);
+    TRY_SET(runtime::RankCommand command,
+            plan_process(context, assignment.spec, std::to_string(rank), folders,
+                         std::move(variables)));
+    commands.push_back(std::move(command));
+  }
+  return commands;
+}
+
+Result<runtime::RankCommand> plan_preparation(Context& context) {
+  Assignment alone = context.assignment;
+  RunSpec& spec = alone.spec;
+  spec.command = {spec.preparation};
+  spec.form = CommandForm::shell;
+  spec.distribution.clear();
+  spec.nodes = spec.processes_per_node = 1;
+  spec.parameter_servers = 0;
+  RankFolders folders = folders_of(context);
+  folders.records = context.layout.records(context.global_rank(0));
+  Variables variables = rank_environment(alone, {}, folders, context.secrets->values);
+  if (context.assignment.spec.nodes > 1) {
+    variables["NODE_RANK"] = std::to_string(context.assignment.node);
+  }
+  return plan_process(context, spec, std::string(kPreparation), folders, std::move(variables));
+}
+
+}  // namespace trainyard::supervisor
