@@ -1,10 +1,13 @@
 #include "cli/follow.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "cli/console.h"
 #include "cli/exit.h"
 #include "cli/job_view.h"
+#include "cli/waiting.h"
 
 namespace trainyard::cli {
 namespace {
@@ -19,8 +22,10 @@ bool has_not_begun(std::string_view status) {
          status == "Preparing";
 }
 
-// A run that starts at once passes through waiting states; only a wait that lasts is worth words.
-constexpr milliseconds kWorthWords{300};
+Waiting::Then then_of(const client::FollowState& state) {
+  const bool ran = state.status == "Running" || state.status == "Completed";
+  return ran ? Waiting::Then::begun : Waiting::Then::ended;
+}
 
 // Finds the server again. Returns early, without an error, when `given_up` says so.
 template <class GivenUp>
@@ -45,13 +50,14 @@ class Follower {
         id_(id),
         interrupts_(interrupts),
         to_(options.to),
-        console_(options.ranks > 1 && !options.rank ? Prefix::ranks : Prefix::no) {
+        console_(options.ranks > 1 && !options.rank ? Prefix::ranks : Prefix::no),
+        waiting_({.terminal = context.shows_progress(), .width = context.screen().width},
+                 context.clock().steady()) {
     query_.from = options.from;
     query_.from.resize(static_cast<size_t>(std::max(1, options.ranks)));
     query_.version = options.version;
     query_.rank = options.rank;
     query_.wait_s = kWaitQueued_s;
-    started_ = context.clock().steady();
   }
 
   Result<Followed> run() {
@@ -84,6 +90,7 @@ class Follower {
   Result<client::FollowState> ask() {
     TRY_SET(client::Api * api, context_.api());
     return api->follow(id_, query_, [&](char stream, uint32_t rank, std::string_view bytes) {
+      tell(waiting_.over(context_.clock().steady()));
       const Status written = console_.write(stream, rank, within(rank, bytes));
       if (rank >= query_.from.size()) query_.from.resize(rank + 1);
       // Counted as they come: after a lost connection we go on from here.
@@ -107,10 +114,15 @@ class Follower {
     }
     const bool waits = has_not_begun(state.status);
     query_.wait_s = state.final ? 0 : waits ? kWaitQueued_s : kWaitRunning_s;
-    if (!waits || interrupts_ == nullptr || state.reason.empty() || state.reason == reason_) return;
-    if (context_.clock().steady() - started_ < kWorthWords) return;
-    reason_ = state.reason;
-    context_.say(waiting_line(reason_));
+    const SteadyTime now = context_.clock().steady();
+    if (interrupts_ == nullptr) return;
+    tell(waits ? waiting_.take(state.reason, now) : waiting_.over(now, then_of(state)));
+  }
+
+  void tell(const std::string& text) {
+    if (!text.empty() && !context_.args().has("only-show-errors")) {
+      static_cast<void>(write_output(STDERR_FILENO, text).has_value());
+    }
   }
 
   Status recover(const Error& error) {
@@ -135,6 +147,7 @@ class Follower {
   }
 
   Result<Followed> end(Outcome outcome) {
+    tell(waiting_.over(context_.clock().steady(), then_of(state_)));
     if (Status finished = console_.finish(); !finished) {
       if (!console_.out_closed()) return std::unexpected(std::move(finished).error());
       outcome = Outcome::output_closed;
@@ -149,8 +162,7 @@ class Follower {
   Console console_;
   client::FollowQuery query_;
   client::FollowState state_;
-  SteadyTime started_;
-  std::string reason_;
+  Waiting waiting_;
 };
 
 client::FollowState state_of(const Json& run) {
@@ -242,12 +254,6 @@ void say_interrupted(const Context& context, const RunId& id) {
 int exit_code_of(const client::FollowState& state) {
   if (state.exit_code) return *state.exit_code;
   return state.status == "Completed" ? 0 : 1;
-}
-
-std::string waiting_line(const std::string& reason) {
-  constexpr std::string_view kWaits = "waits ";
-  if (!reason.starts_with(kWaits)) return "waiting: " + reason;
-  return "waiting " + reason.substr(kWaits.size());
 }
 
 }  // namespace trainyard::cli

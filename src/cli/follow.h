@@ -45,7 +45,5 @@ void say_interrupted(const Context& context, const RunId& id);
 
 // The exit code of a run that is over.
 int exit_code_of(const client::FollowState& state);
-// A reason to wait as words of ours: "waits for 2 CPUs: …" -> "waiting for 2 CPUs: …".
-std::string waiting_line(const std::string& reason);
 
 }  // namespace trainyard::cli

@@ -7,12 +7,6 @@
 using namespace trainyard;
 using namespace trainyard::cli;
 
-TEST_CASE("a reason to wait becomes words of ours") {
-  CHECK(waiting_line("waits for 2 CPUs: 1 free of 2; position 3") ==
-        "waiting for 2 CPUs: 1 free of 2; position 3");
-  CHECK(waiting_line("4 nodes needed, 1 idle") == "waiting: 4 nodes needed, 1 idle");
-}
-
 TEST_CASE("the exit code is the run's own, and 1 where it has none") {
   CHECK(exit_code_of({.status = "Failed", .exit_code = 137}) == 137);
   CHECK(exit_code_of({.status = "Completed", .exit_code = 0}) == 0);
