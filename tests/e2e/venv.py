@@ -2,6 +2,7 @@
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -135,6 +136,37 @@ class Venv(YardTest):
         self.assertEqual(len(self.shelf()), 1)
         wait_until(lambda: not [p for p in (self.home / "environments").iterdir() if ".new-" in p.name],
                    "nothing half-made is left")
+
+    def test_two_homes_make_the_same_at_once_each_for_itself(self):
+        begun, go = self.slow_index()
+        other = {"TRAINYARD_HOME": f"{self.home}-other"}
+        self.addCleanup(self.run_cli, "server", "stop", env=other)
+        words = ("submit", "--requirements", "requirements.txt", "--async", "--", "python", "show.py")
+        runs = [(self.ok(*words, env=env).strip(), env) for env in (None, other)]
+        self.assertTrue(begun.wait(60))
+        go.set()
+        for run, env in runs:
+            self.assertEqual(self.run_cli("run", "wait", run, env=env, timeout=120).code, 0)
+            self.assertIn("apple 1.0", self.ok("run", "logs", run, env=env))
+        homes = [pathlib.Path(home) / "environments" for home in (self.home, other["TRAINYARD_HOME"])]
+        self.assertEqual([len(list(home.glob("*/environment.json"))) for home in homes], [1, 1])
+
+    def test_a_full_disk_is_told_and_nothing_half_made_stays(self):
+        if os.geteuid() != 0:
+            self.skipTest("skipped: a small disk needs root")
+        disk = self.home / "environments"
+        disk.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        wheel(self.wheels, "melon", "1.0", source=f"seeds = '{os.urandom(4 << 20).hex()}'\n")
+        self.requires("melon")
+        done = self.submit("python", "-c", "import melon")
+        self.assertNotEqual(done.code, 0, done)
+        self.assertRegex(done.err, "(?i)no space left on device")
+        self.assertEqual([path for path in disk.iterdir() if path.is_dir() and path.name != "locks"], [])
+        # What fits is made on the same disk.
+        self.requires("pear")
+        self.assertEqual(self.submit("python", "-c", "import pear").code, 0)
 
     def test_cancel_while_it_is_being_made(self):
         begun, _ = self.slow_index()
