@@ -110,6 +110,7 @@ Result<EngineApi::State> EngineApi::state(const std::string& id) {
   state.exit_code = static_cast<int>(code);
   TRY_SET(state.out_of_memory, wire::bool_member(*found, "OOMKilled"));
   TRY_SET(state.error, wire::string_member(*found, "Error"));
+  state.pid = wire::int_member(*found, "Pid").value_or(0);
   return state;
 }
 

@@ -17,6 +17,7 @@ TEST_CASE("a plan is read from its file as it was written, by its owner alone") 
   file.plan.memory_bytes = int64_t{1} << 40;
   file.plan.gpus = true;
   file.plan.note = "/x/note";
+  file.plan.process = "/x/process";
   file.engine = {.socket = "/s", .podman = true, .rootless = true, .api = "1.44"};
   REQUIRE(write_plan(file, path));
   const PlanFile read = read_plan(path).value();

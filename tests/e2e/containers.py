@@ -123,6 +123,13 @@ class Containers:
         lines = [self.ok("run", "logs", run["id"], "--rank", str(rank)) for rank in range(2)]
         self.assertEqual(lines, [f"rank {rank} of 2, sum 1, inside\n" for rank in range(2)])
 
+    def test_what_the_program_uses_is_counted_though_an_engine_has_it(self):
+        spin = "i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done; echo held; sleep 1"
+        run = self.run_in("tiny", "sh", "-c", "x=$(head -c 200000000 /dev/zero | tr '\\0' x); " + spin)
+        [attempt] = run["attempts"]
+        self.assertGreaterEqual(attempt["memoryPeakBytes"], 200_000_000)
+        self.assertGreater(attempt["cpuSeconds"], 0.5)
+
     # ---- images that are made ----
 
     def test_a_dockerfile_is_built_once_and_its_log_is_a_log_of_the_run(self):
