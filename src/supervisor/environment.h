@@ -15,6 +15,7 @@ namespace trainyard::supervisor {
 struct EnvironmentUse {
   std::optional<env::Shelf::Held> held;         // Not taken away while we live.
   std::unique_ptr<container::Runtime> runtime;  // Of a container.
+  std::string image;                            // Of one by an engine: its id there.
 };
 
 // Puts the environment's programs first: those of a virtual environment, or the interpreter that is
