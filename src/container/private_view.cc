@@ -63,14 +63,15 @@ Result<Carried> plan_private_view(const std::vector<Bind>& binds,
 Result<std::vector<std::string>> private_view_command(const std::string& program,
                                                       const std::vector<Bind>& binds,
                                                       const std::vector<std::string>& command,
-                                                      const fs::path& folder,
-                                                      const fs::path& file) {
+                                                      const fs::path& folder, const fs::path& file,
+                                                      const fs::path& note) {
   Result<Submitter> submitter = find_bubblewrap();
   if (!submitter) {
     return std::unexpected(
         std::move(submitter).error().within("a view of its own for the paths it asks for"));
   }
-  TRY_SET(const Carried carried, plan_private_view(binds, command, folder, *submitter));
+  TRY_SET(Carried carried, plan_private_view(binds, command, folder, *submitter));
+  carried.note = note;
   TRY(write_carried(carried, file));
   return std::vector<std::string>{program, std::string(kBubblewrapProgram), file.string()};
 }

@@ -20,12 +20,13 @@ Result<Carried> plan_private_view(const std::vector<Bind>& binds,
                                   const std::vector<std::string>& command, const fs::path& folder,
                                   const Submitter& submitter);
 
-// The words to execute in place of the rank's own; `program` and `file` as with Bubblewrap. The
-// rank's variables are all handed on, signals and exit codes too. `unavailable` where bubblewrap
-// does not work, with what to do.
+// The words to execute in place of the rank's own; `program` and `file` as with Bubblewrap, `note`
+// is Plan::note. The rank's variables are all handed on, signals and exit codes too. `unavailable`
+// where bubblewrap does not work, with what to do.
 Result<std::vector<std::string>> private_view_command(const std::string& program,
                                                       const std::vector<Bind>& binds,
                                                       const std::vector<std::string>& command,
-                                                      const fs::path& folder, const fs::path& file);
+                                                      const fs::path& folder, const fs::path& file,
+                                                      const fs::path& note);
 
 }  // namespace trainyard::container

@@ -14,6 +14,9 @@ inline constexpr std::string_view kContainerProgram = "container";
 inline constexpr std::string_view kOutOfMemory = "out of memory";
 inline constexpr std::string_view kNotStarted = "not started";
 inline constexpr std::string_view kEngineLost = "the engine was lost";
+// After kNotStarted: what bubblewrap said of it is in the rank's output, by lines that begin so.
+inline constexpr std::string_view kBubblewrapFailed = "bubblewrap could not make it";
+inline constexpr std::string_view kBubblewrapSays = "bwrap: ";
 
 // `trainyard container FILE`: makes the container of the plan in `file` (plan_file.h), starts it,
 // hands on its output and our signals, and removes it. Its exit code is the container's; 125 when

@@ -17,7 +17,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from engines import Docker, Podman, Registry, make_busybox_root, skip_without
 from slurm_lab import SlurmLab
-from yard import YardTest, main, wait_until
+from yard import TRAINYARD, YardTest, main, wait_until
 
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
 
@@ -259,6 +259,55 @@ class Local(Contained):
         self.assertNotEqual(self.inside("--", "true").code, 0)
         run = self.newest()
         self.assertIn("there is no bubblewrap on", run["error"])
+
+
+    # ---- where the kernel refuses ----
+
+    def asked(self, error):
+        """A kernel's refusal, in bubblewrap's words, and what to do about it."""
+        self.assertIn("rank 0 exited with code 125: not started: bubblewrap may not make a container on", error)
+        self.assertIn("sysctl user.max_user_namespaces=65536", error)
+
+    def test_a_refusal_of_bubblewraps_is_the_runs_error_with_what_to_do(self):
+        refusing = self.scratch / "bin"
+        refusing.mkdir()
+        says = ("bwrap: No permissions to create new namespace, likely because the kernel does not allow "
+                "non-privileged user namespaces.")
+        (refusing / "bwrap").write_text(f"#!/bin/sh\necho '{says}' >&2\nexit 1\n")
+        (refusing / "bwrap").chmod(0o755)
+        self.env["PATH"] = f"{refusing}:{self.env['PATH']}"
+        self.assertEqual(self.inside("--", "true").code, 125)
+        error = self.newest()["error"]
+        self.asked(error)
+        self.assertIn(says, error)
+        self.assertIn("Or start docker or podman there", error)
+        self.assertEqual(self.run_cli("submit", "-e", "test", "--docker-arg", "-v /etc:/no-such-data", "--", "true").code, 125)
+        error = self.newest()["error"]
+        self.asked(error)
+        self.assertIn("Or leave out the paths that the run asks for", error)
+
+    def test_what_bubblewrap_could_not_do_for_this_run_alone_is_the_runs_error_too(self):
+        picky = self.scratch / "bin"
+        picky.mkdir()
+        (picky / "bwrap").write_text("#!/bin/sh\ncase \"$*\" in *--version) exit 0;; esac\n"
+                                     "echo \"bwrap: Can't mkdir /data: Read-only file system\" >&2\nexit 1\n")
+        (picky / "bwrap").chmod(0o755)
+        self.env["PATH"] = f"{picky}:{self.env['PATH']}"
+        self.assertEqual(self.inside("--", "true").code, 125)
+        self.assertIn("not started: bubblewrap could not make it: bwrap: Can't mkdir /data: Read-only file system",
+                      self.newest()["error"])
+
+    def test_a_kernel_without_user_namespaces_is_told_with_what_to_do(self):
+        skip_without("unshare", "setpriv")
+        forbid = ["unshare", "--user", "--map-root-user", "sh", "-c",
+                  "echo 0 > /proc/sys/user/max_user_namespaces && "
+                  'exec setpriv --bounding-set=-all --inh-caps=-all "$0" "$@"']
+        # The server is begun there, and so are its runs.
+        for words in (["--image", self.tiny], ["--docker-arg", "-v /etc:/no-such-data"]):
+            done = subprocess.run([*forbid, TRAINYARD, "submit", "-e", "test", *words, "--", "true"], cwd=self.code,
+                                  env=self.env, capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 125, done)
+            self.asked(self.newest()["error"])
 
 
 class Sources(Contained):
