@@ -1,15 +1,11 @@
-#include <algorithm>
-
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 #include "cli/job_view.h"
-#include "cli/list_printer.h"
+#include "cli/run_pages.h"
 
 namespace trainyard::cli {
 namespace {
-
-constexpr int kJobPage = 500;
 
 constexpr Option kJobChoiceRows[] = {
     {"--name -n", Takes::value, "NAME", "The job, by its name or a unique beginning of it."},
@@ -128,24 +124,14 @@ Result<int> job_list(Context& context) {
   if (args.has("archived-only")) query.archived = "only";
   if (args.has("include-archived")) query.archived = "any";
   TRY_SET(query.workspace, context.workspace());
-  TRY_SET(client::Api * api, context.api());
   const WallTime now = context.clock().wall();
-  TRY_SET(ListPrinter printer,
-          ListPrinter::make(
-              context,
-              {job_header(), [now](const Json& job) { return job_row(job, now); }, job_raw_row}));
-  int left = last.value_or(0);
-  std::string cursor;
-  do {
-    TRY_SET(const client::Page page,
-            api->runs(query, last ? std::clamp(left, 1, kJobPage) : kJobPage, cursor));
-    cursor = page.next;
-    for (const Json& run : page.items) {
-      TRY(printer.add(job_json(run)));
-      if (last && --left == 0) break;
-    }
-  } while (!cursor.empty() && (!last || left > 0));
-  TRY(printer.finish());
+  const auto add = [](ListPrinter& printer, const Json& run) -> Result<bool> {
+    TRY(printer.add(job_json(run)));
+    return true;
+  };
+  TRY(print_runs(context, query, last,
+                 {job_header(), [now](const Json& job) { return job_row(job, now); }, job_raw_row},
+                 add));
   return kExitOk;
 }
 

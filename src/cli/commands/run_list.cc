@@ -2,13 +2,11 @@
 
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
-#include "cli/list_printer.h"
+#include "cli/run_pages.h"
 #include "cli/run_view.h"
 
 namespace trainyard::cli {
 namespace {
-
-constexpr int kListPage = 500;
 
 constexpr Option kRunListRows[] = {
     {"--experiment-name -e --experiment", Takes::value, "NAME", "Only this experiment's."},
@@ -56,26 +54,15 @@ Result<int> run_list(Context& context) {
                          .parent = args.value("parent-run-id")};
   if (!query.status.empty()) TRY(run_status_from(query.status));
   TRY_SET(query.workspace, context.workspace());
-  TRY_SET(client::Api * api, context.api());
-
   const WallTime now = context.clock().wall();
-  TRY_SET(ListPrinter printer,
-          ListPrinter::make(
-              context,
-              {run_header(), [now](const Json& run) { return run_row(run, now); }, run_raw_row}));
-  int left = last.value_or(0);
-  std::string cursor;
-  do {
-    TRY_SET(const client::Page page,
-            api->runs(query, last ? std::clamp(left, 1, kListPage) : kListPage, cursor));
-    cursor = page.next;
-    for (const Json& run : page.items) {
-      if (!has_tags(run, args.values("tags"))) continue;
-      TRY(printer.add(args.has("minimal") ? minimal(run) : run));
-      if (last && --left == 0) break;
-    }
-  } while (!cursor.empty() && (!last || left > 0));
-  TRY(printer.finish());
+  const auto add = [&](ListPrinter& printer, const Json& run) -> Result<bool> {
+    if (!has_tags(run, args.values("tags"))) return false;
+    TRY(printer.add(args.has("minimal") ? minimal(run) : run));
+    return true;
+  };
+  TRY(print_runs(context, query, last,
+                 {run_header(), [now](const Json& run) { return run_row(run, now); }, run_raw_row},
+                 add));
   return kExitOk;
 }
 
