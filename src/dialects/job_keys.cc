@@ -2,26 +2,17 @@
 #include <array>
 
 #include "dialects/job.h"
+#include "dialects/key_words.h"
 
 namespace trainyard::dialects {
 namespace {
 
-constexpr std::string_view kTensorflow = "distribution.type is tensorflow";
+constexpr std::string_view kTensorflowJob = "distribution.type is tensorflow";
 constexpr std::string_view kRay = "distribution.type is ray";
-constexpr std::string_view kNotHere = "belongs to another service";
 constexpr std::string_view kSweeps = "sweeps";
 constexpr std::string_view kPipelines = "pipelines";
 
-constexpr auto kAny = Type::any;
-constexpr auto kText = Type::text;
-constexpr auto kWhole = Type::whole;
-constexpr auto kList = Type::list;
-constexpr auto kMap = Type::map;
-constexpr auto kWorks = Support::works;
-constexpr auto kNoEffect = Support::no_effect;
-constexpr auto kLater = Support::later;
-
-constexpr auto kKeys = std::to_array<Key>({
+constexpr auto kJobKeys = std::to_array<Key>({
     {"$schema", kText, kNoEffect, "*", "for editors"},
     {"type", kText, kWorks, "command", "`command`; sweep, pipeline and the others come later"},
     {"name", kText, kWorks, "", "the run's id; none: a new one"},
@@ -33,7 +24,8 @@ constexpr auto kKeys = std::to_array<Key>({
     {"tags.*", kText, kWorks, "", ""},
     {"properties", kMap, kWorks, "", "as tags, but never changed"},
     {"properties.*", kText, kWorks, "", ""},
-    {"command", kText, kWorks, "", "a text for `bash -c`, with `${{…}}` filled in"},
+    {"command", kText, kWorks, "",
+     "a text for `bash -c`, with `${{…}}` filled in; an image or a Dockerfile has its own"},
     {"code", kText, kWorks, "", "the folder to take along, from the job file's own"},
     {"environment", kAny, kWorks, "system",
      "`azureml:NAME:VERSION`, `azureml:NAME@latest`, `NAME`, a registry's URL (by the name in it), "
@@ -61,9 +53,9 @@ constexpr auto kKeys = std::to_array<Key>({
     {"distribution.type", kText, kWorks, "", "`pytorch`, `mpi` or `tensorflow`; ray comes later"},
     {"distribution.process_count_per_instance", kWhole, kWorks, "1", "ranks on each node"},
     {"distribution.worker_count", kWhole, kWorks, "",
-     "workers on all nodes together; none: one on each", kTensorflow},
+     "workers on all nodes together; none: one on each", kTensorflowJob},
     {"distribution.parameter_server_count", kWhole, kWorks, "0",
-     "parameter servers on all nodes together", kTensorflow},
+     "parameter servers on all nodes together", kTensorflowJob},
     {"distribution.address", kText, kLater, "", "Ray", kRay},
     {"distribution.port", kWhole, kLater, "", "Ray", kRay},
     {"distribution.dashboard_port", kWhole, kLater, "", "Ray", kRay},
@@ -121,17 +113,17 @@ constexpr auto kKeys = std::to_array<Key>({
     {"early_termination", kMap, kLater, "", kSweeps},
 });
 
-bool holds(std::string_view condition, const Node& root) {
+bool job_holds(std::string_view condition, const Node& root) {
   const Node* type = at(root, "distribution.type");
   return type != nullptr && condition.ends_with(" " + type->text);
 }
 
-constexpr Dialect kDialect = {"job", kKeys, Dialect::Spelling::exact, holds};
+constexpr Dialect kJobDialect = {"job", kJobKeys, Dialect::Spelling::exact, job_holds};
 
 }  // namespace
 
 const KeyTable& job_keys() {
-  static const KeyTable table(kDialect);
+  static const KeyTable table(kJobDialect);
   return table;
 }
 

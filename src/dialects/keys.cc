@@ -121,6 +121,8 @@ std::string_view support_name(Support support) {
       return "no effect";
     case Support::later:
       return "later";
+    case Support::refused:
+      return "refused";
   }
   return {};
 }
@@ -183,8 +185,11 @@ class Checker {
       error(node, path + ": must be " + std::string(must));
       return false;
     }
-    if (row.support == Support::later && !asks_nothing(row, node)) {
-      error(node, path + ": comes with a later version (" + std::string(row.meaning) + ")",
+    const bool refused = row.support == Support::refused;
+    if ((refused || row.support == Support::later) && !asks_nothing(row, node)) {
+      error(node,
+            path + (refused ? ": has no meaning here (" : ": comes with a later version (") +
+                std::string(row.meaning) + ")",
             std::string(row.hint));
       return false;
     }

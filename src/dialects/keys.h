@@ -14,6 +14,7 @@ enum class Support {
   works,
   no_effect,  // Accepted; a value other than its default warns.
   later,      // Refused when it asks for something.
+  refused,    // The same, and it will never come: it means something only elsewhere.
 };
 
 enum class Type { any, text, whole, number, boolean, texts, list, map };

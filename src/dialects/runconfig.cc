@@ -115,6 +115,8 @@ Status check_script(const Runconfig& runconfig) {
 Status check_command(const Runconfig& runconfig) {
   if (!runconfig.script.empty()) return check_script(runconfig);
   if (!runconfig.spec.command.empty()) return {};
+  // An image has one of its own.
+  if (runconfig.spec.environment.recipe.kind == EnvironmentKind::container) return {};
   const std::string file = runconfig.file.empty() ? "" : runconfig.file.string() + ": ";
   return fail(ErrorKind::invalid, file + "says neither script nor command",
               "Put it on the command line: trainyard run submit-script -c NAME train.py");

@@ -3,6 +3,7 @@
 #include <array>
 #include <cctype>
 
+#include "dialects/key_words.h"
 #include "dialects/runconfig.h"
 #include "dialects/scalar.h"
 
@@ -19,23 +20,11 @@ constexpr std::string_view kSpark = "framework is PySpark";
 constexpr std::string_view kOwnCluster = "target is amlcompute";
 constexpr std::string_view kContainerInstance = "target is containerinstance";
 
-constexpr std::string_view kContainers = "containers";
 constexpr std::string_view kData = "datasets and datastores";
-constexpr std::string_view kNotHere = "belongs to another service";
 
-constexpr auto kAny = Type::any;
-constexpr auto kText = Type::text;
-constexpr auto kWhole = Type::whole;
-constexpr auto kBool = Type::boolean;
-constexpr auto kTexts = Type::texts;
-constexpr auto kList = Type::list;
-constexpr auto kMap = Type::map;
-constexpr auto kWorks = Support::works;
-constexpr auto kNoEffect = Support::no_effect;
-constexpr auto kLater = Support::later;
-
-constexpr auto kKeys = std::to_array<Key>({
-    {"script", kText, kWorks, "", "the script, from the source folder"},
+constexpr auto kRunconfigKeys = std::to_array<Key>({
+    {"script", kText, kWorks, "",
+     "the script, from the source folder; without one or a `command`, an image runs its own"},
     {"arguments", kTexts, kWorks, "", "for the script; `$VAR` is replaced on the node"},
     {"command", kAny, kWorks, "", "instead of `script`: a text for the shell, or a list of words"},
     {"target", kText, kWorks, "local", "where it runs"},
@@ -67,8 +56,8 @@ constexpr auto kKeys = std::to_array<Key>({
      "", true},
     {"environment.python.requirementsFile", kText, kWorks, "",
      "our own: a requirements file of packages to install", kManaged, "", true},
-    {"environment.python.baseCondaEnvironment", kText, kNoEffect, "",
-     "packages are installed into an environment of their own", kManaged, "", true},
+    {"environment.python.baseCondaEnvironment", kText, kWorks, "",
+     "an environment of conda's on this machine: its Python, its packages, and yours upon them"},
     {"environment.docker.enabled", kBool, kWorks, "false", "true: the run is in a container"},
     {"environment.docker.baseImage", kText, kWorks, "*", "the image", kDocker},
     {"environment.docker.baseDockerfile", kText, kWorks, "*",
@@ -93,10 +82,13 @@ constexpr auto kKeys = std::to_array<Key>({
      "sealed at once, and shown nowhere", kDocker},
     {"environment.docker.baseImageRegistry.secret", kText, kWorks, "*",
      "our own: the secret that is the password", kDocker},
-    {"environment.docker.baseImageRegistry.registryIdentity", kAny, kLater, "", kContainers,
-     kDocker},
+    {"environment.docker.baseImageRegistry.registryIdentity", kAny, kRefused, "",
+     "an identity that Azure manages", kDocker,
+     "Give username and password: the password is sealed. Or keep it with `trainyard secret set` "
+     "and name it under baseImageRegistry.secret."},
     {"environment.docker.platform", kAny, kNoEffect, "*", "found by itself", kDocker},
-    {"environment.docker.preparation.commandLine", kText, kLater, "", kContainers, kDocker},
+    {"environment.docker.preparation.commandLine", kText, kWorks, "",
+     "a text for the shell, once on each node before the ranks, in the container", kDocker},
     {"environment.spark", kMap, kNoEffect, "*", kNotHere, kSpark},
     {"environment.databricks", kMap, kNoEffect, "", kNotHere},
     {"environment.inferencingStackVersion", kText, kNoEffect, "latest", kNotHere},
@@ -163,7 +155,7 @@ bool is_on(const Node& root, std::string_view path) {
   return node != nullptr && as_bool(*node) == true;
 }
 
-bool holds(std::string_view condition, const Node& root) {
+bool runconfig_holds(std::string_view condition, const Node& root) {
   if (condition == kDocker) {
     const bool newer = at(root, "docker.useDocker") != nullptr;
     return is_on(root, newer ? "docker.useDocker" : "environment.docker.enabled");
@@ -178,12 +170,13 @@ bool holds(std::string_view condition, const Node& root) {
   return is_word(root, "target", {"containerinstance"});
 }
 
-constexpr Dialect kDialect = {"runconfig", kKeys, Dialect::Spelling::free, holds};
+constexpr Dialect kRunconfigDialect = {"runconfig", kRunconfigKeys, Dialect::Spelling::free,
+                                       runconfig_holds};
 
 }  // namespace
 
 const KeyTable& runconfig_keys() {
-  static const KeyTable table(kDialect);
+  static const KeyTable table(kRunconfigDialect);
   return table;
 }
 

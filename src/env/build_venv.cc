@@ -25,6 +25,24 @@ Result<Install> prepare(const Environment& environment, const fs::path& folder,
   return install;
 }
 
+// An interpreter of a conda environment that the recipe names: what is installed goes upon the
+// packages that are there.
+bool stands_on_conda(const Recipe& recipe) {
+  if (!recipe.python.starts_with('/')) return false;
+  std::error_code ignored;
+  return fs::exists(fs::path(recipe.python).parent_path().parent_path() / "conda-meta", ignored);
+}
+
+Status show_base(const fs::path& root) {
+  constexpr std::string_view kKey = "include-system-site-packages";
+  TRY_SET(const std::string before, read_file(root / "pyvenv.cfg"));
+  std::string text;
+  for (const std::string& line : split(trim(before), '\n')) {
+    if (!trim(line).starts_with(kKey)) text += line + "\n";
+  }
+  return write_file(root / "pyvenv.cfg", text + std::string(kKey) + " = true\n");
+}
+
 }  // namespace
 
 Result<Realised> build_venv(const Environment& environment, const fs::path& folder,
@@ -34,6 +52,7 @@ Result<Realised> build_venv(const Environment& environment, const fs::path& fold
   const fs::path uv = find_program("uv", settings.variables);
   TRY(uv.empty() ? install_by_pip(install, settings, watcher)
                  : install_by_uv(uv, install, settings, watcher));
+  if (stands_on_conda(environment.recipe)) TRY(show_base(install.root()));
   Realised realised{.kind = EnvironmentKind::venv, .python = "root/bin/python"};
   TRY_SET(realised.lock, read_lock(install.root()));
   return realised;

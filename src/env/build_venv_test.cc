@@ -79,6 +79,28 @@ std::string said_by(const fs::path& program, const Lines& arguments, const Setti
   return *text;
 }
 
+TEST_CASE("what is put upon a conda environment sees what is in it, and nothing else does") {
+  VenvPlace place;
+  WITH_EACH_INSTALLER(place);
+  const fs::path conda = place.temp.path() / "conda";
+  REQUIRE(make_dirs(conda / "bin"));
+  std::error_code none;
+  fs::create_symlink("/usr/bin/python3", conda / "bin" / "python", none);
+  Environment asked = place.environment({"tyone==1.0"});
+  asked.recipe.python = conda / "bin" / "python";
+  const auto shows_base = [&](const std::string& name) {
+    const auto realised = place.build_in(name, asked);
+    REQUIRE_MESSAGE(realised, realised.error().message);
+    const std::string text = read_file(place.temp.path() / name / "root/pyvenv.cfg").value();
+    return text.contains("include-system-site-packages = true\n");
+  };
+  CHECK_FALSE(shows_base("apart"));
+  REQUIRE(make_dirs(conda / "conda-meta"));
+  CHECK(shows_base("upon"));
+  CHECK(said_by(place.temp.path() / "upon/root/bin/python",
+                {"-c", "import tyone; print(tyone.__name__)"}, place.settings) == "tyone\n");
+}
+
 TEST_CASE("packages are installed, with what they need, and all versions are in the lock") {
   VenvPlace place;
   WITH_EACH_INSTALLER(place)

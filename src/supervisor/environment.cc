@@ -10,11 +10,28 @@ void put_first(const fs::path& folder, Variables& variables) {
   path = folder.string() + (path.empty() ? "" : ":" + path);
 }
 
+// The variable that names the environment which an interpreter of the user's own belongs to; empty:
+// to none.
+std::string prefix_variable(const fs::path& prefix) {
+  std::error_code ignored;
+  if (access((prefix / "bin" / "python").c_str(), X_OK) != 0) return {};
+  if (fs::exists(prefix / "conda-meta", ignored)) return "CONDA_PREFIX";
+  return fs::exists(prefix / "pyvenv.cfg", ignored) ? "VIRTUAL_ENV" : "";
+}
+
 // An interpreter of the user's own: scripts ask for `python`, whatever its file is called.
 Status link_interpreter(const std::string& interpreter, const fs::path& folder,
                         Variables& variables) {
   if (access(interpreter.c_str(), X_OK) != 0) {
     return fail_errno(errno, "the interpreter " + interpreter);
+  }
+  // With all its programs; and a virtual environment's Python knows itself by its place alone.
+  const fs::path prefix = fs::path(interpreter).parent_path().parent_path();
+  if (const std::string variable = prefix_variable(prefix); !variable.empty()) {
+    variables[variable] = prefix;
+    variables.erase("PYTHONHOME");
+    put_first(prefix / "bin", variables);
+    return {};
   }
   TRY(make_dirs(folder));
   for (const char* name : {"python", "python3"}) {

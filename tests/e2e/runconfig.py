@@ -159,6 +159,23 @@ class Script(YardTest):
         done = self.run_cli("run", "submit-script", "a.py", env={"PATH": str(tools)})
         self.assertEqual((done.code, done.out), (0, "ran\n"), done)
 
+    def test_a_conda_environment_that_one_has_is_used_by_its_name(self):
+        # A virtual environment is as good as conda's to whoever starts its Python.
+        place = self.scratch / "miniconda3" / "envs" / "train"
+        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", place], check=True)
+        packages = next(place.glob("lib/python3*/site-packages"))
+        (packages / "mine.py").write_text("word = 'from the base'\n")
+        self.env["HOME"] = str(self.scratch)
+        self.write("a.py", "import mine\nprint(mine.word)\n")
+        text = "script: a.py\nenvironment:\n  python:\n    baseCondaEnvironment: {}\n"
+        self.write("a.runconfig", text.format("train"))
+        done = self.run_cli("run", "submit-script", "-c", "a")
+        self.assertEqual((done.code, done.out), (0, "from the base\n"), done)
+        self.write("a.runconfig", text.format("trian"))
+        err = self.refused(2, "run", "submit-script", "-c", "a")
+        self.assertIn("a.runconfig:4: environment.python.baseCondaEnvironment: there is no conda environment 'trian'", err)
+        self.assertIn(str(place.parent / "trian"), err)
+
     def test_warnings_are_said_once_with_their_line(self):
         self.write("a.py", "print('ran')\n")
         self.write("a.runconfig", "script: a.py\nnodeCuont: 1\nspark: {configuration: {spark.x: 1}}\n")
@@ -179,6 +196,9 @@ class Script(YardTest):
             "docker": ("script: a.py\nenvironment:\n  docker:\n    enabled: true\n    baseImage: a\n"
                        "    baseDockerfile: FROM b\n",
                        r"error: docker.runconfig:6: environment.docker.baseDockerfile"),
+            "identity": ("script: a.py\nenvironment:\n  docker:\n    enabled: true\n    baseImage: a\n"
+                         "    baseImageRegistry:\n      registryIdentity: {clientId: x}\n",
+                         r"error: identity.runconfig:7: .*registryIdentity: has no meaning here .*\n.*secret set"),
             "gone": ("script: gone.py\n", r"error: gone.runconfig:1: script 'gone.py' is not in"),
         }
         for name, (text, expected) in cases.items():
