@@ -12,6 +12,7 @@
 #include "cli/exit.h"
 #include "container/bubblewrap_rank.h"
 #include "container/run_container.h"
+#include "env/realise_program.h"
 #include "runtime/mpi_programs.h"
 
 namespace {
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
     if (const int code = trainyard::runtime::mpi_program(words); code >= 0) return code;
     if (const int code = trainyard::container::container_program(words); code >= 0) return code;
     if (const int code = trainyard::container::bubblewrap_program(words); code >= 0) return code;
+    if (const int code = trainyard::env::realise_program(words); code >= 0) return code;
     return trainyard::cli::run(words);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n       This is a bug in Trainyard.\n", error.what());

@@ -16,6 +16,7 @@
 #include "base/version.h"
 #include "container/bubblewrap_rank.h"
 #include "container/run_container.h"
+#include "env/realise_program.h"
 #include "http/relay.h"
 #include "runtime/mpi_programs.h"
 #include "supervisor/supervise.h"
@@ -73,6 +74,7 @@ int run(const std::vector<std::string_view>& words) {
   if (const int code = trainyard::runtime::mpi_program(plain); code >= 0) return code;
   if (const int code = trainyard::container::container_program(plain); code >= 0) return code;
   if (const int code = trainyard::container::bubblewrap_program(plain); code >= 0) return code;
+  if (const int code = trainyard::env::realise_program(plain); code >= 0) return code;
   std::fputs(kUsage, stderr);
   return kExitUsage;
 }

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "container/unpack.h"
+#include "env/settle_conda.h"
 #include "snapshot/capture.h"
 
 namespace trainyard::api {
@@ -156,10 +157,7 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
   slot = std::make_shared<Job>(wanted, ++builds_, parts_, stopping_);
   Job& begun = *slot;
   begun.thread = std::jthread([this, &begun] {
-    turns_.acquire();
-    Result<Realised> made = stopping_ ? fail(ErrorKind::cancelled, "the server is stopping")
-                                      : carry_out(begun, begun.wanted);
-    turns_.release();
+    Result<Realised> made = make(begun);
     if (!made) {
       parts_.log.warn("environment not made",
                       {{"hash", begun.wanted.environment.hash}, {"error", made.error().message}});
@@ -168,6 +166,46 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
     trim();
   });
   return begun.stand(0);
+}
+
+Result<Realised> Environments::make(Job& job) {
+  if (job.wanted.need == Need::tree && parts_.build_elsewhere) {
+    TRY_SET(std::optional<Realised> made, make_elsewhere(job));
+    if (made) return *std::move(made);
+  }
+  turns_.acquire();
+  Result<Realised> made =
+      stopping_ ? fail(ErrorKind::cancelled, "the server is stopping") : carry_out(job, job.wanted);
+  turns_.release();
+  return made;
+}
+
+// It takes no turn of ours, and is on our shelf as if it had been made here.
+Result<std::optional<Realised>> Environments::make_elsewhere(Job& job) {
+  using Nothing = std::optional<Realised>;
+  const std::string& hash = job.wanted.environment.hash;
+  TRY_SET(const auto here, shelf_.find(hash));
+  if (here) return Nothing();  // It is only to be packed.
+  Wanted wanted = job.wanted;
+  if (wanted.environment.lock.empty()) wanted.environment.lock = kept_lock(wanted.environment);
+  TRY_SET(const std::optional<Made> made, parts_.build_elsewhere(wanted, job));
+  if (!made) return Nothing();
+  job.progress("is being fetched");
+  const auto take = [&](const fs::path& folder) -> Result<Realised> {
+    TRY(snapshot::checkout(made->tree, folder / "root", [&](const snapshot::Entry& entry) {
+      return parts_.blobs.open(entry.digest);
+    }));
+    if (made->realised.kind == EnvironmentKind::conda) {
+      TRY(env::settle_conda(folder / "root", shelf_.place(hash) / "root"));
+    }
+    keep_lock(made->realised, wanted.environment);
+    TRY(write_file(folder / "log.txt", job.log(), 0600));
+    return made->realised;
+  };
+  TRY_SET(const env::Shelf::Held held, shelf_.make(hash, take));
+  // Another may have made it here meanwhile.
+  TRY_SET(Realised packed, make_tree(job, held));
+  return std::optional<Realised>(std::move(packed));
 }
 
 Result<Realised> Environments::carry_out(Job& job, const Wanted& wanted) {

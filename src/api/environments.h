@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <semaphore>
 #include <string>
 #include <string_view>
@@ -15,12 +16,19 @@
 #include "blob/blob_store.h"
 #include "env/build.h"
 #include "env/shelf.h"
+#include "snapshot/tree.h"
 
 namespace trainyard::api {
 
 // Environments as they are made on this machine, each once for all runs that want it. Thread-safe.
 class Environments {
  public:
+  struct Wanted;
+  // One that another machine has made: its files are blobs here, `tree` their list.
+  struct Made {
+    Realised realised;
+    snapshot::Tree tree;  // Of realised.tree.
+  };
   struct Parts {
     Clock& clock;
     Log& log;
@@ -34,6 +42,9 @@ class Environments {
     std::function<Result<Realised>(const Environment& environment, const fs::path& folder,
                                    const env::Settings& settings, env::Watcher& watcher)>
         build;
+    // For nodes elsewhere: has it made by another machine, if that is to be so. Ends when it is.
+    std::function<Result<std::optional<Made>>(const Wanted& wanted, env::Watcher& watcher)>
+        build_elsewhere = {};
     // It is further; for who waits.
     std::function<void(const std::string& hash)> changed;
   };
@@ -49,6 +60,7 @@ class Environments {
   struct Wanted {
     Environment environment;
     std::string workspace;
+    std::string user = {};
     Need need = Need::made;
     bool begins = false;  // Who asks for the first time: that it failed before is no answer.
     bool ahead = false;   // Nobody waits for it yet: it is made all the same.
@@ -79,6 +91,8 @@ class Environments {
  private:
   class Job;
 
+  Result<Realised> make(Job& job);
+  Result<std::optional<Realised>> make_elsewhere(Job& job);
   Result<Realised> carry_out(Job& job, const Wanted& wanted);
   Result<Realised> make_tree(Job& job, const env::Shelf::Held& held);
   Status make_root(Job& job, const env::Shelf::Held& held, const env::Settings& settings);

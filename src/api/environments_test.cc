@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <atomic>
 
 #include "base/file.h"
+#include "base/hash.h"
 
 namespace trainyard::api {
 namespace {
@@ -25,6 +27,8 @@ struct EnvironmentsYard {
         .secret = {},
         .build = [this](const Environment& environment, const fs::path& made, const env::Settings&,
                         env::Watcher& watcher) { return build(environment, made, watcher); },
+        .build_elsewhere = [this](const Environments::Wanted& of,
+                                  env::Watcher& watcher) { return elsewhere(of, watcher); },
         .changed = {}});
   }
   ~EnvironmentsYard() { environments.reset(); }
@@ -43,6 +47,31 @@ struct EnvironmentsYard {
     realised.kind = environment.recipe.kind;
     realised.lock = {"pear==2.5"};
     return realised;
+  }
+
+  // As another machine would have built it: its files are blobs.
+  Result<std::optional<Environments::Made>> elsewhere(const Environments::Wanted& of,
+                                                      env::Watcher& watcher) {
+    if (!named) return std::optional<Environments::Made>();
+    ++built_elsewhere;
+    watcher.line("built by run run-1");
+    if (fails) return fail(ErrorKind::invalid, "no such package: pear");
+    const std::string tool = "#!/bin/sh\n";
+    TRY(blobs->put(sha256(tool), tool));
+    Environments::Made made;
+    made.tree.entries = {
+        {.kind = snapshot::EntryKind::symlink, .path = "bin/python", .target = "/x"},
+        {.kind = snapshot::EntryKind::executable,
+         .path = "bin/tool",
+         .size = tool.size(),
+         .digest = sha256(tool)}};
+    const std::string text = snapshot::encode(made.tree);
+    TRY(blobs->put(sha256(text), text));
+    made.realised.kind = of.environment.recipe.kind;
+    made.realised.hash = of.environment.hash;
+    made.realised.lock = {"pear==2.5"};
+    made.realised.tree = sha256(text).hex();
+    return std::optional<Environments::Made>(std::move(made));
   }
 
   Environments::Wanted wanted(Environments::Need need = Environments::Need::made) {
@@ -76,6 +105,8 @@ struct EnvironmentsYard {
   std::atomic<int> builds{0};
   std::atomic<bool> go{false};
   std::atomic<bool> fails{false};
+  std::atomic<bool> named{false};  // Another machine is to build.
+  std::atomic<int> built_elsewhere{0};
   std::unique_ptr<Environments> environments;
 };
 
@@ -135,6 +166,41 @@ TEST_CASE("a node elsewhere gets it as a tree of blobs") {
   CHECK(yard.builds == 1);
   // And the machine itself has it too.
   CHECK(yard.look(yard.wanted()).is == Is::ready);
+}
+
+TEST_CASE("what another machine has built is on the shelf as if it had been made here") {
+  EnvironmentsYard yard;
+  yard.named = true;
+  yard.fails = true;
+  CHECK(yard.await(yard.wanted(Environments::Need::tree), Is::failed).error.message ==
+        "no such package: pear");
+  yard.fails = false;
+  Environments::Wanted wanted = yard.wanted(Environments::Need::tree);
+  wanted.begins = true;
+  const Environments::Stand made = yard.await(wanted, Is::ready);
+  CHECK(made.log.find("built by run run-1\n") != std::string::npos);
+  const fs::path root =
+      yard.folder.path() / "environments" / wanted.environment.hash / "root" / "bin";
+  CHECK(fs::read_symlink(root / "python") == "/x");
+  CHECK(access((root / "tool").c_str(), X_OK) == 0);
+  // For runs here too; and nothing was built here.
+  const Environments::Stand here = yard.look(yard.wanted());
+  CHECK(here.is == Is::ready);
+  CHECK(here.realised.tree == made.realised.tree);
+  CHECK(yard.environments->is_packed(wanted.environment));
+  CHECK(yard.builds == 0);
+  CHECK(yard.built_elsewhere == 2);
+}
+
+TEST_CASE("what is here already is not built elsewhere, and what is for here is built here") {
+  EnvironmentsYard yard;
+  yard.named = true;
+  yard.go = true;
+  yard.await(yard.wanted(), Is::ready);
+  const Environments::Stand packed = yard.await(yard.wanted(Environments::Need::tree), Is::ready);
+  CHECK(packed.realised.tree.size() == 64);
+  CHECK(yard.builds == 1);
+  CHECK(yard.built_elsewhere == 0);
 }
 
 TEST_CASE("the end of the server ends what is being made, and leaves nothing half-made") {

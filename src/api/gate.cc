@@ -108,6 +108,7 @@ Result<Environments::Stand> Gate::stand(const RunId& first, uint64_t log_from) {
   TRY_SET(const Run run, parts_.store.run(first));
   Environments::Wanted wanted{.environment = run.spec.environment,
                               .workspace = run.spec.workspace,
+                              .user = run.user,
                               .need = Environments::Need::tree,
                               .log_from = log_from};
   TRY_SET(Environments::Stand stand, parts_.environments.stand(wanted));

@@ -51,6 +51,7 @@ constexpr RoleRow kTable[] = {
     {get, "/api/v1/workspaces", "-yyyy yyy"},  // An attempt sees its own alone.
     {post, "/api/v1/workspaces", "-nnny nnn"},
     {get, "/api/v1/workspaces/{name}", "-yyyy yyn"},
+    {patch, "/api/v1/workspaces/{name}", "-nnny nnn"},
     {del, "/api/v1/workspaces/{name}", "-nnny nnn"},
     {get, "/api/v1/workspaces/{name}/experiments", "-yyyy yyn"},
     {get, "/api/v1/workspaces/{name}/secrets", "-yyyy nnn"},  // Names alone.

@@ -56,6 +56,7 @@ Result<http::Response> show_stand(const Call& call, const Environment& environme
   TRY_SET(const Environments::Stand stand,
           call.house.environments->stand({.environment = environment,
                                           .workspace = workspace,
+                                          .user = call.identity.user,
                                           .need = need,
                                           .begins = begin == 1,
                                           .log_from = static_cast<uint64_t>(log_from)}));
@@ -74,6 +75,7 @@ void make_ahead(House& house, const Run& run) {
   const Result<Environments::Stand> begun =
       house.environments->stand({.environment = run.spec.environment,
                                  .workspace = run.spec.workspace,
+                                 .user = run.user,
                                  .need = here ? Environments::Need::made : Environments::Need::tree,
                                  .begins = true,
                                  .ahead = here});

@@ -1,6 +1,7 @@
 #include "api/route.h"
 #include "api/targets.h"
 #include "store/computes.h"
+#include "store/workspaces.h"
 
 namespace trainyard::api {
 namespace {
@@ -16,13 +17,47 @@ Result<http::Response> list_workspaces(const Call& call) {
                      [&](size_t i) { return wire::workspace_to_json(workspaces[i]); });
 }
 
+Status check_build_compute(const std::string& compute) {
+  if (compute.empty()) return {};
+  if (compute == kLocalQueue || compute == kServerTarget) {
+    return fail(ErrorKind::invalid,
+                "imageBuildCompute: '" + compute + "' is no compute of the workspace",
+                "Where none is named, environments are built on the server.");
+  }
+  return check_name(compute, "imageBuildCompute");
+}
+
+Result<http::Response> update_workspace(const Call& call) {
+  TRY_SET(const Json body, body_object(call.request));
+  TRY_SET(const Workspace workspace, call.house.store.workspace(call.request.param("name")));
+  for (const auto& [key, value] : body.items()) {
+    if (key == "imageBuildCompute") continue;
+    return fail(ErrorKind::invalid, "'" + key + "' of a workspace cannot be changed",
+                "What can: imageBuildCompute.");
+  }
+  if (!body.contains("imageBuildCompute")) {
+    return fail(ErrorKind::invalid, "there is nothing to be changed");
+  }
+  TRY_SET(const std::string compute, wire::string_member(body, "imageBuildCompute"));
+  TRY(check_build_compute(compute));
+  const auto change = [&](db::Transaction& transaction) {
+    return store::set_build_compute(transaction, workspace.name, compute);
+  };
+  TRY(call.house.store.write(Durable::yes, change));
+  TRY_SET(const Workspace changed, call.house.store.workspace(workspace.name));
+  return answer(wire::workspace_to_json(changed));
+}
+
 Result<http::Response> create_workspace(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   Workspace workspace;
   TRY_SET(workspace.name, wire::string_member(body, "name"));
   TRY_SET(workspace.subscription_id, wire::string_member(body, "subscriptionId"));
   TRY_SET(workspace.resource_group, wire::string_member(body, "resourceGroup"));
+  TRY_SET(workspace.image_build_compute, wire::string_member(body, "imageBuildCompute"));
   TRY(check_name(workspace.name, "workspace"));
+  // Its computes are made when it is there.
+  TRY(check_build_compute(workspace.image_build_compute));
   workspace.created_by = call.identity.user;
   TRY_SET(const Workspace made, call.house.store.create_workspace(workspace));
   return answer(wire::workspace_to_json(made), 201);
@@ -96,6 +131,8 @@ constexpr RouteRow kWorkspacesRoutes[] = {
      "Makes a workspace: {\"name\", \"subscriptionId\", \"resourceGroup\"}."},
     {get, "/api/v1/workspaces/{name}", Needs::reader, Attempts::own_workspace, show_workspace,
      "Shows a workspace."},
+    {patch, "/api/v1/workspaces/{name}", Needs::admin, Attempts::refused, update_workspace,
+     "Changes {\"imageBuildCompute\"}: where environments are built; empty: on the server."},
     {del, "/api/v1/workspaces/{name}", Needs::admin, Attempts::refused, delete_workspace,
      "Deletes a workspace with its runs; refused while one of them is not over."},
     {get, "/api/v1/workspaces/{name}/experiments", Needs::reader, Attempts::own_workspace,

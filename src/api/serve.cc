@@ -160,6 +160,15 @@ Status Serving::start_control() {
       .control = *control_,
       .wake = [this](const std::string& key) { server_->notify(House::machine_key(key)); }});
   house_->machines = machines_.get();
+  build_runs_ = std::make_unique<BuildRuns>(
+      BuildRuns::Parts{.clock = *clock_,
+                       .log = *log_,
+                       .store = *store_,
+                       .control = *control_,
+                       .blobs = *blobs_,
+                       .logs = *logs_,
+                       .trees = house_->trees,
+                       .stopping = [this] { return house_->stopping(); }});
   gate_ = std::make_unique<Gate>(
       Gate::Parts{.log = *log_,
                   .store = *store_,
@@ -202,6 +211,8 @@ void Serving::open_environments() {
       .secret = [this](std::string_view workspace,
                        std::string_view name) { return secret_value(*house_, workspace, name); },
       .build = env::build,
+      .build_elsewhere = [this](const auto& wanted,
+                                auto& watcher) { return build_runs_->build(wanted, watcher); },
       .changed =
           [this](const std::string& hash) {
             server_->notify(House::environment_key(hash));
@@ -222,6 +233,7 @@ void Serving::stop() {
   if (gate_) gate_->stop();
   environments_.reset();
   gate_.reset();
+  build_runs_.reset();
   control_.reset();
   targets_.reset();
   machines_.reset();

@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 
+#include "api/build_runs.h"
 #include "api/environments.h"
 #include "api/gate.h"
 #include "api/house.h"
@@ -73,6 +74,7 @@ class Serving {
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<Targets> targets_;
   std::unique_ptr<Machines> machines_;
+  std::unique_ptr<BuildRuns> build_runs_;
   std::unique_ptr<Gate> gate_;
   std::jthread control_thread_;
 };

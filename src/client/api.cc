@@ -247,7 +247,13 @@ Result<Json> Api::create_workspace(const Workspace& workspace) {
   return call(Method::post, api("/workspaces"),
               {{"name", workspace.name},
                {"subscriptionId", workspace.subscription_id},
-               {"resourceGroup", workspace.resource_group}});
+               {"resourceGroup", workspace.resource_group},
+               {"imageBuildCompute", workspace.image_build_compute}});
+}
+
+Result<Json> Api::set_build_compute(std::string_view workspace, std::string_view compute) {
+  return call(Method::patch, api("/workspaces/" + encode_url(workspace)),
+              {{"imageBuildCompute", compute}});
 }
 
 Status Api::delete_workspace(std::string_view name) {

@@ -119,6 +119,8 @@ class Api {
   Result<Json> workspaces();
   Result<Json> workspace(std::string_view name);
   Result<Json> create_workspace(const Workspace& workspace);
+  // Where its environments are built; empty: on the server.
+  Result<Json> set_build_compute(std::string_view workspace, std::string_view compute);
   Status delete_workspace(std::string_view name);
   Result<Json> experiments(std::string_view workspace);
   Result<Json> targets();

@@ -135,6 +135,8 @@ struct Workspace {
   std::string resource_group;
   std::string created_by;
   WallTime created{};
+  // The compute where environments of runs for elsewhere are built; empty: the server's machine.
+  std::string image_build_compute;
 };
 
 struct Experiment {

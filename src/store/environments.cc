@@ -301,4 +301,18 @@ Result<EnvironmentRecord> resolve_environment(db::Db& db, std::string_view works
   return no_such_environment(db, workspace, name);
 }
 
+Result<std::optional<RunId>> build_run(db::Db& db, std::string_view hash) {
+  TRY_SET(db::Statement row, db.query("SELECT run FROM environment_builds WHERE hash = ?", {hash}));
+  TRY_SET(const bool any, row.next());
+  return any ? std::optional<RunId>(RunId{row.text(0)}) : std::nullopt;
+}
+
+Status set_build_run(db::Transaction& transaction, std::string_view hash, const RunId& run) {
+  TRY(
+      transaction.run("INSERT INTO environment_builds (hash, run) VALUES (?, ?) "
+                      "ON CONFLICT (hash) DO UPDATE SET run = excluded.run",
+                      {hash, run.value}));
+  return {};
+}
+
 }  // namespace trainyard::store

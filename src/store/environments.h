@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/id.h"
 #include "db/db.h"
 #include "model/environment_record.h"
 
@@ -53,5 +54,9 @@ Status delete_curated(db::Transaction& transaction, std::string_view name);  // 
 // Registered, else curated; not_found with the nearest names.
 Result<EnvironmentRecord> resolve_environment(db::Db& db, std::string_view workspace,
                                               const EnvironmentName& name);
+
+// The run that builds an environment on a compute, or has built it; the newest of them.
+Result<std::optional<RunId>> build_run(db::Db& db, std::string_view hash);
+Status set_build_run(db::Transaction& transaction, std::string_view hash, const RunId& run);
 
 }  // namespace trainyard::store

@@ -168,8 +168,8 @@ TEST_CASE("no query of the hot path reads the history") {
         CAPTURE(query);
         CAPTURE(step);
         // A partial index walked from its end is no scan of the table.
-        const bool partial = step.find("attempts_unreleased") != step.npos ||
-                             step.find("runs_held") != step.npos;
+        const bool partial =
+            step.find("attempts_unreleased") != step.npos || step.find("runs_held") != step.npos;
         CHECK((step.starts_with("SEARCH") || partial));
         CHECK(step.find("TEMP B-TREE") == std::string::npos);
       }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/id.h"
 #include "base/text.h"
+#include "store/computes.h"
 
 namespace trainyard::store {
 namespace {
@@ -15,7 +16,8 @@ Workspace read_workspace(const db::Statement& row) {
           .subscription_id = row.text(2),
           .resource_group = row.text(3),
           .created_by = row.text(4),
-          .created = row.time(5)};
+          .created = row.time(5),
+          .image_build_compute = row.text(6)};
 }
 
 // not_found, and what was perhaps meant.
@@ -35,7 +37,8 @@ Error no_such_workspace(db::Db& db, std::string_view name) {
 Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
   std::vector<Workspace> workspaces;
   TRY_SET(db::Statement rows, db.query("SELECT id, name, subscription_id, resource_group, "
-                                       "created_by, created FROM workspaces ORDER BY name"));
+                                       "created_by, created, image_build_compute FROM workspaces "
+                                       "ORDER BY name"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return workspaces;
@@ -44,9 +47,10 @@ Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
 }
 
 Result<Workspace> load_workspace(db::Db& db, std::string_view name) {
-  TRY_SET(db::Statement row, db.query("SELECT id, name, subscription_id, resource_group, "
-                                      "created_by, created FROM workspaces WHERE name = ?",
-                                      {name}));
+  TRY_SET(db::Statement row,
+          db.query("SELECT id, name, subscription_id, resource_group, created_by, created, "
+                   "image_build_compute FROM workspaces WHERE name = ?",
+                   {name}));
   TRY_SET(const bool any, row.next());
   if (!any) return std::unexpected(no_such_workspace(db, name));
   return read_workspace(row);
@@ -73,18 +77,36 @@ Result<std::vector<Experiment>> list_experiments(db::Db& db, std::string_view wo
 
 Result<Workspace> insert_workspace(db::Transaction& transaction, Workspace workspace) {
   TRY(check_name(workspace.name, "workspace"));
-  TRY_SET(db::Statement row,
-          transaction.query("INSERT INTO workspaces (name, subscription_id, resource_group, "
-                            "created_by, created) VALUES (?, ?, ?, ?, ?) "
-                            "ON CONFLICT (name) DO NOTHING RETURNING id",
-                            {workspace.name, workspace.subscription_id, workspace.resource_group,
-                             workspace.created_by, workspace.created}));
+  TRY_SET(
+      db::Statement row,
+      transaction.query("INSERT INTO workspaces (name, subscription_id, resource_group, "
+                        "created_by, created, image_build_compute) VALUES (?, ?, ?, ?, ?, ?) "
+                        "ON CONFLICT (name) DO NOTHING RETURNING id",
+                        {workspace.name, workspace.subscription_id, workspace.resource_group,
+                         workspace.created_by, workspace.created, workspace.image_build_compute}));
   TRY_SET(const bool made, row.next());
   if (!made) {
     return fail(ErrorKind::conflict, "workspace '" + workspace.name + "' exists already");
   }
   workspace.id = row.integer(0);
   return workspace;
+}
+
+Status set_build_compute(db::Transaction& transaction, std::string_view workspace,
+                         std::string_view compute) {
+  TRY_SET(const Workspace in, load_workspace(transaction.db(), workspace));
+  if (!compute.empty()) {
+    TRY_SET(db::Statement row,
+            transaction.query("SELECT 1 FROM computes WHERE workspace_id = ? AND name = ? UNION "
+                              "SELECT 1 FROM machines WHERE workspace_id = ? AND name = ?",
+                              {in.id, compute, in.id, compute}));
+    TRY_SET(const bool any, row.next());
+    // It says what was perhaps meant.
+    if (!any) TRY(load_compute(transaction.db(), workspace, compute));
+  }
+  TRY(transaction.run("UPDATE workspaces SET image_build_compute = ? WHERE id = ?",
+                      {compute, in.id}));
+  return {};
 }
 
 Status remove_workspace(db::Transaction& transaction, std::string_view name) {

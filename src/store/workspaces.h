@@ -12,6 +12,10 @@ Result<std::vector<Workspace>> list_workspaces(db::Db& db);
 Result<Workspace> load_workspace(db::Db& db, std::string_view name);  // not_found, with a guess.
 Result<std::vector<Experiment>> list_experiments(db::Db& db, std::string_view workspace);
 Result<Workspace> insert_workspace(db::Transaction& transaction, Workspace workspace);
+// Where environments are built; empty: on the server. not_found: a compute or machine of the
+// workspace, by name.
+Status set_build_compute(db::Transaction& transaction, std::string_view workspace,
+                         std::string_view compute);
 // With its experiments and the runs in it; conflict while one of them is not over.
 Status remove_workspace(db::Transaction& transaction, std::string_view name);
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "base/process.h"
 #include "base/text.h"
 #include "gpu/gpus.h"
 #include "supervisor/distribution.h"
@@ -139,6 +140,9 @@ Variables rank_environment(const Assignment& assignment, const RankPlace& place,
   if (!inside && !variables.contains("PATH")) {
     variables["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   }
+  // For a run whose rank is a program of ours: one that builds an environment.
+  const Result<fs::path> self = self_path();
+  if (!inside && spec.target != kLocalQueue && self) variables["TRAINYARD_PROGRAM"] = *self;
   add_identity(assignment, variables);
   add_gpus(assignment, variables);
   add_folders(spec, folders, variables);

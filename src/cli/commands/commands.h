@@ -127,9 +127,11 @@ Status print_list(Context& context, Json list, const View& view);
 
 Result<int> workspace_create(Context& context);
 Result<int> workspace_list(Context& context);
+Result<int> workspace_update(Context& context);
 Result<int> workspace_show(Context& context);
 Result<int> workspace_delete(Context& context);
 extern const std::span<const Option> kWorkspaceCreateOptions;
+extern const std::span<const Option> kWorkspaceUpdateOptions;
 extern const std::span<const Option> kWorkspaceChoice;
 
 Result<int> server_run(Context& context);

@@ -7,7 +7,13 @@ namespace {
 constexpr Option kWorkspaceCreateRows[] = {
     {"--exist-ok", Takes::nothing, "", "Be content with one that is there."},
     {"--location -l", Takes::value, "PLACE", "Taken from scripts for Azure; without meaning here."},
+    {"--image-build-compute -i", Takes::value, "COMPUTE",
+     "Where environments of runs for elsewhere are built; else on the server."},
     {"--friendly-name -f", Takes::value, "NAME", "", Since::later},
+};
+constexpr Option kWorkspaceUpdateRows[] = {
+    {"--image-build-compute -i", Takes::value, "COMPUTE",
+     "Where environments of runs for elsewhere are built; '': on the server."},
 };
 constexpr Option kWorkspaceChoiceRows[] = {
     {"--name -n", Takes::value, "NAME", "The workspace, like -w."},
@@ -16,8 +22,8 @@ constexpr Option kWorkspaceChoiceRows[] = {
 
 View workspace_view() {
   return {.table = [](const Json& value) {
-    static constexpr std::string_view kKeys[] = {"name", "createdBy", "createdAt", "resourceGroup",
-                                                 "subscriptionId"};
+    static constexpr std::string_view kKeys[] = {
+        "name", "createdBy", "createdAt", "resourceGroup", "subscriptionId", "imageBuildCompute"};
     return plain_table(value, kKeys);
   }};
 }
@@ -45,6 +51,7 @@ Result<std::string> must_be_named(const Context& context) {
 }  // namespace
 
 constinit const std::span<const Option> kWorkspaceCreateOptions = kWorkspaceCreateRows;
+constinit const std::span<const Option> kWorkspaceUpdateOptions = kWorkspaceUpdateRows;
 constinit const std::span<const Option> kWorkspaceChoice = kWorkspaceChoiceRows;
 
 Result<int> workspace_create(Context& context) {
@@ -52,13 +59,36 @@ Result<int> workspace_create(Context& context) {
   TRY_SET(workspace.name, must_be_named(context));
   workspace.subscription_id = context.args().value("subscription-id");
   workspace.resource_group = context.args().value("resource-group");
+  const std::string compute = context.args().value("image-build-compute");
+  workspace.image_build_compute = compute;
   TRY_SET(client::Api * api, context.api());
   auto created = api->create_workspace(workspace);
   if (!created && created.error().kind == ErrorKind::conflict && context.args().has("exist-ok")) {
-    created = api->workspace(workspace.name);
+    created = compute.empty() ? api->workspace(workspace.name)
+                              : api->set_build_compute(workspace.name, compute);
+  } else if (created && !compute.empty()) {
+    context.say("warning: workspace " + workspace.name + " has no compute " + compute +
+                " yet; make it with: trainyard compute create -w " + workspace.name + " -n " +
+                compute);
   }
   if (!created) return std::unexpected(created.error());
   TRY(context.print(*created, workspace_view()));
+  return kExitOk;
+}
+
+Result<int> workspace_update(Context& context) {
+  TRY_SET(std::string name, named(context));
+  if (name.empty()) {
+    TRY_SET(name, context.workspace());
+  }
+  if (!context.args().has("image-build-compute")) {
+    return fail(ErrorKind::invalid, "what is to be changed?",
+                "Where environments are built: --image-build-compute COMPUTE");
+  }
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json changed,
+          api->set_build_compute(name, context.args().value("image-build-compute")));
+  TRY(context.print(changed, workspace_view()));
   return kExitOk;
 }
 
