@@ -17,6 +17,7 @@
 #include "base/guarded.h"
 #include "base/process.h"
 #include "base/signals.h"
+#include "base/variables.h"
 #include "base/version.h"
 #include "client/exec.h"
 #include "client/machine.h"
@@ -25,8 +26,6 @@
 #include "engine/local_machine.h"
 #include "wire/json.h"
 #include "wire/urls.h"
-
-extern char** environ;
 
 namespace trainyard::agent {
 namespace {
@@ -57,18 +56,6 @@ Result<Fd> take_lock(const Place& place, const std::string& token) {
 
 const std::string& token_of(const RunOptions& options) {
   return options.place.personal ? options.token : options.place.credential;
-}
-
-// Ours, for commands of an admin; nothing of Trainyard.
-std::map<std::string, std::string> own_variables() {
-  std::map<std::string, std::string> variables;
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string_view text = *pair;
-    const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || text.starts_with("TRAINYARD_")) continue;
-    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return variables;
 }
 
 WallTime touched(const fs::path& file) {
@@ -142,7 +129,7 @@ Status Agent::open() {
     client_.interrupt();  // To be told at once.
   });
   worked_ = clock_.steady();
-  execs_.open({"/", own_variables()});
+  execs_.open({"/", own_variables("TRAINYARD_")});
   std::vector<AttemptId> found;
   std::error_code error;
   for (fs::directory_iterator at(options_.place.home().node(), error), end; !error && at != end;

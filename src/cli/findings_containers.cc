@@ -1,28 +1,9 @@
-#include <map>
-
+#include "base/variables.h"
 #include "cli/findings.h"
 #include "container/bubblewrap.h"
 #include "container/engine_api.h"
 
-extern char** environ;
-
 namespace trainyard::cli {
-namespace {
-
-std::map<std::string, std::string> own_variables() {
-  std::map<std::string, std::string> found;
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string_view text = *pair;
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos) {
-      found.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return found;
-}
-
-}  // namespace
-
 // Not having one is no fault: who runs no containers needs none.
 Finding look_at_container_engine() {
   const auto engine = container::find_engine({}, own_variables());

@@ -12,10 +12,9 @@
 #include "base/hash.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "base/variables.h"
 #include "client/machine.h"
 #include "wire/json.h"
-
-extern char** environ;
 
 namespace trainyard::cli {
 namespace {
@@ -24,18 +23,6 @@ constexpr seconds kMachineStartMax{20};
 constexpr seconds kMachineStopMax{20};
 constexpr seconds kIdle{600};  // A person's own daemon ends after so long without work.
 constexpr std::string_view kAttemptPrefix = "tya_";
-
-// Ours without what is secret: the daemon's supervisors inherit it.
-std::map<std::string, std::string> daemon_environment() {
-  std::map<std::string, std::string> variables;
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string_view text = *pair;
-    const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || text.starts_with("TRAINYARD_TOKEN=")) continue;
-    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return variables;
-}
 
 struct Pipe {
   Fd reading;
@@ -95,7 +82,8 @@ Status start_daemon(const Home& home, const agent::Place& place, const std::stri
                             std::to_string(kIdle.count())});
     options.kept_fds.push_back(secret.reading.get());
   }
-  options.environment = daemon_environment();
+  // Its supervisors inherit it: without what is secret.
+  options.environment = own_variables("TRAINYARD_TOKEN");
   options.folder = "/";  // A daemon must not keep the user's folder from being unmounted.
   options.stdout_fd = errors.get();
   options.stderr_fd = errors.get();

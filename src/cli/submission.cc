@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
+#include "base/variables.h"
 #include "cli/console.h"
 #include "cli/environment_options.h"
 #include "cli/exit.h"
@@ -16,8 +17,6 @@
 #include "cli/progress.h"
 #include "client/blobs.h"
 #include "snapshot/capture.h"
-
-extern char** environ;
 
 namespace trainyard::cli {
 namespace {
@@ -248,13 +247,8 @@ Result<std::vector<Taken>> take_folders(Context& context, Submission& submission
 }  // namespace
 
 std::map<std::string, std::string> submit_environment() {
-  std::map<std::string, std::string> found;
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string_view text = *pair;
-    const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || !goes_along(text.substr(0, equals))) continue;
-    found.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
+  std::map<std::string, std::string> found = own_variables();
+  std::erase_if(found, [](const auto& variable) { return !goes_along(variable.first); });
   return found;
 }
 

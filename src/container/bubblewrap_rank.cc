@@ -22,14 +22,13 @@
 #include "base/fd.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "base/variables.h"
 #include "container/bubblewrap.h"
 #include "container/bubblewrap_file.h"
 #include "container/bubblewrap_layer.h"
 #include "container/bubblewrap_view.h"
 #include "container/run_container.h"
 #include "wire/json.h"
-
-extern char** environ;
 
 namespace trainyard::container {
 namespace {
@@ -38,18 +37,6 @@ constexpr int kExitNoContainer = 125;
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
 constexpr int kLeftoverRounds = 1000;
-
-std::map<std::string, std::string> own_variables() {
-  std::map<std::string, std::string> found;
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string_view text = *pair;
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos) {
-      found.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return found;
-}
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> found;

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/variables.h"
 #include "container/arguments.h"
 #include "container/docker_config.h"
 #include "container/engine_api.h"
@@ -45,17 +46,6 @@ Result<Fd> signals() {
   Fd fd(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return fail_errno(errno, "make a signalfd");
   return fd;
-}
-
-std::map<std::string, std::string> our_variables() {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (const size_t equals = text.find('='); equals != std::string::npos) {
-      variables[text.substr(0, equals)] = text.substr(equals + 1);
-    }
-  }
-  return variables;
 }
 
 // Hands our signals on to a container, in a thread of its own; and ends it when the grace is over.
@@ -189,7 +179,7 @@ Status EngineCarrier::check_binds() const {
 Status EngineCarrier::create(Init init) {
   TRY(check_binds());
   const Here here = look_here();
-  const auto variables = our_variables();
+  const auto variables = own_variables();
   TRY_SET(wire::Json config, container_config(plan_, engine_, here, variables, init));
   auto id = api_.create(plan_.name, config);
   // podman looks for its own at once.

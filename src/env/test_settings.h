@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/variables.h"
 #include "env/build.h"
 #include "env/programs.h"
-
-extern char** environ;
 
 // What tests of builds share. Packages are small wheels that they make themselves: no network.
 namespace trainyard::env {
@@ -19,10 +18,7 @@ namespace trainyard::env {
 // Our own variables, and folders of the test's own.
 inline Settings test_settings(const fs::path& folder) {
   Settings settings;
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string text = *pair;
-    settings.variables[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
-  }
+  settings.variables = own_variables();
   settings.cache = folder / "cache";
   settings.blobs = folder / "blobs";
   return settings;

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "base/variables.h"
 #include "runtime/mpi_programs.h"
 #include "runtime/mpi_words.h"
 #include "runtime/program.h"
@@ -138,7 +139,7 @@ Result<int> Launcher::run_mpirun() {
     return fail(ErrorKind::invalid, "the mpirun in PATH is not Open MPI's, but '" + kind.name + "'",
                 "Put Open MPI first in PATH, or start this one by your own command");
   }
-  MpiVariables variables = mpi_variables();
+  MpiVariables variables = own_variables();
   hide_scheduler(variables);
   add_open_mpi_variables(kind, place_, cpus_here(), variables);
   TRY(check_agent(place_, variables));
@@ -151,7 +152,7 @@ Result<int> Launcher::run_mpirun() {
 
 // The command is an mpirun of the user's: it gets our hosts and agent, and one rank's place.
 Result<int> Launcher::run_own() {
-  MpiVariables variables = mpi_variables();
+  MpiVariables variables = own_variables();
   const MpiKind kind = kind_here().value_or(MpiKind{});
   if (kind.family == MpiKind::Family::open_mpi) {
     hide_scheduler(variables);
@@ -176,7 +177,7 @@ Result<int> Launcher::run_plain() {
       "trainyard: that calls MPI is alone in a world of its own. Install Open MPI (openmpi-bin).\n",
       stderr);
   for (int rank = 0; rank < place_.per_node; ++rank) {
-    MpiVariables variables = mpi_variables();
+    MpiVariables variables = own_variables();
     for (const char* name :
          {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_NODE_RANK"}) {
       variables[name] = std::to_string(rank);
@@ -238,7 +239,7 @@ Result<int> Launcher::serve() {
   }
   const MpiHost& self = place_.hosts.at(static_cast<size_t>(place_.node));
   TRY_SET(MpiGate gate, MpiGate::open(self.port, mpi_variable(kMpiToken)));
-  MpiVariables variables = mpi_variables();
+  MpiVariables variables = own_variables();
   hide_scheduler(variables);
   add_open_mpi_variables({MpiKind::Family::open_mpi, old_one ? 4 : 5, ""}, place_, cpus_here(),
                          variables);

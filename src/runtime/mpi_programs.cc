@@ -7,8 +7,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
-
-extern char** environ;
+#include "base/variables.h"
 
 namespace trainyard::runtime {
 namespace {
@@ -23,18 +22,6 @@ constexpr milliseconds kNodePatience{60'000};
 std::string mpi_variable(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
-}
-
-MpiVariables mpi_variables() {
-  MpiVariables found;
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string_view text = *pair;
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos) {
-      found.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return found;
 }
 
 int mpi_agent(const std::vector<std::string>& words) {

@@ -20,7 +20,6 @@ int mpi_program(const std::vector<std::string>& words);
 
 // Of our own environment.
 std::string mpi_variable(const char* name);  // Empty: not there.
-MpiVariables mpi_variables();
 
 int mpi_launch();
 int mpi_agent(const std::vector<std::string>& words);

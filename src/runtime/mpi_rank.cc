@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/variables.h"
 #include "runtime/handover.h"
 #include "runtime/mpi_programs.h"
 #include "runtime/mpi_words.h"
@@ -85,7 +86,7 @@ Status RankCarrier::start() {
   TRY_SET(const std::vector<RankCommand> commands, take_handover(plan.fds[2].get()));
   if (commands.size() != 1) return fail(ErrorKind::internal, "a rank's command is missing");
   const Program program(commands[0].command,
-                        rank_variables(commands[0].environment, mpi_variables()),
+                        rank_variables(commands[0].environment, own_variables()),
                         mpi_variable(kMpiFolder));
   TRY_SET(const Fd null, open_file("/dev/null", O_RDONLY));
   rlimit files{};

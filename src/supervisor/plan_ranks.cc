@@ -1,28 +1,16 @@
 #include "supervisor/plan_ranks.h"
 
+#include "base/variables.h"
 #include "sdk/sdk.h"
 #include "supervisor/contain.h"
 #include "supervisor/distribution.h"
 
-extern char** environ;
-
 namespace trainyard::supervisor {
 namespace {
 
-// What the engine started us with: of a job its modules, PATH and SLURM_…; nothing of Trainyard.
-Variables own_variables() {
-  Variables found;
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string_view text = *pair;
-    const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || text.starts_with("TRAINYARD_")) continue;
-    found.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return found;
-}
-
 RankFolders folders_of(const Context& context) {
-  RankFolders folders{.work = context.layout.work(), .node_variables = own_variables()};
+  // What the engine started us with: of a job its modules, PATH and SLURM_…; nothing of Trainyard.
+  RankFolders folders{.work = context.layout.work(), .node_variables = own_variables("TRAINYARD_")};
   // Without it a script that does not use it runs as well.
   folders.python = sdk::install(context.layout.python()).value_or(fs::path());
   return folders;
