@@ -67,6 +67,9 @@ Result<Json> backup_to(const BackupParts& parts, const fs::path& folder) {
   TRY(copy_tree(parts.home.blobs(), folder / "blobs", How::link, blobs));
   Copied runs;
   TRY(copy_tree(parts.home.runs(), folder / "runs", How::copy, runs));
+  // What is made again of an environment is made by them; runs show them as a file of theirs.
+  Copied locks;
+  TRY(copy_tree(parts.home.environments() / "locks", folder / "locks", How::copy, locks));
   // Without it the secrets in the database would be lost; with it the backup is as secret as they.
   Copied key;
   TRY(copy_one(parts.home.secrets_key(), folder / kSecretsKey, How::copy, key));
@@ -97,6 +100,7 @@ Result<Json> restore(const fs::path& folder, const Home& home) {
   Copied copied;
   TRY(copy_tree(folder / "blobs", home.blobs(), How::copy, copied));
   TRY(copy_tree(folder / "runs", home.runs(), How::copy, copied));
+  TRY(copy_tree(folder / "locks", home.environments() / "locks", How::copy, copied));
   TRY(copy_one(folder / kSecretsKey, home.secrets_key(), How::copy, copied));
   const fs::path half = home.tmp() / kDatabase;
   fs::remove(half, error);

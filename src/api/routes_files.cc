@@ -142,6 +142,14 @@ Result<std::optional<http::Response>> get_log(const Call& call, const RunId& run
   return response;
 }
 
+http::Response text_response(std::string_view path, const std::string& text, int64_t from,
+                             bool final) {
+  http::Response response = file_response(path);
+  response.body = text.substr(std::min<uint64_t>(static_cast<uint64_t>(from), text.size()));
+  set_place(response, {text.size(), text.size(), final});
+  return response;
+}
+
 Result<http::Response> get_lifecycle(const Call& call, const RunId& run) {
   TRY_SET(const int64_t from, query_number(call.request, "from", 0));
   TRY_SET(const Run whole, call.house.control->run(run));
@@ -149,10 +157,16 @@ Result<http::Response> get_lifecycle(const Call& call, const RunId& run) {
   const bool final = is_final(whole.life.status);
   TRY_SET(auto parked, park_at_end(call, run, final, static_cast<uint64_t>(from) >= text.size()));
   if (parked) return *std::move(parked);
-  http::Response response = file_response(kLifecycle);
-  response.body = text.substr(std::min<uint64_t>(static_cast<uint64_t>(from), text.size()));
-  set_place(response, {text.size(), text.size(), final});
-  return response;
+  return text_response(kLifecycle, text, from, final);
+}
+
+// Null when the run has none.
+Result<std::optional<http::Response>> get_versions(const Call& call, const RunId& run) {
+  TRY_SET(const int64_t from, query_number(call.request, "from", 0));
+  TRY_SET(const Run whole, call.house.control->run(run));
+  const std::optional<std::string> text = versions_text(call.house, whole);
+  if (!text) return std::nullopt;
+  return text_response(kVersionsFile, *text, from, true);
 }
 
 // A file of a tree: `path` without the tree's name in front.
@@ -195,6 +209,9 @@ Result<http::Response> get_file(const Call& call) {
                : get_entry(call, whole.spec.snapshot, path.substr(kSnapshot.size()));
   }
   TRY_SET(auto log, get_log(call, run, path, glance->final()));
+  if (!log && path == kVersionsFile) {
+    TRY_SET(log, get_versions(call, run));
+  }
   if (log) return *std::move(log);
   return fail(ErrorKind::not_found, fmt::format("the run has no file {}", to_utf8(path)),
               "List them with: GET /api/v1/runs/ID/files");

@@ -93,6 +93,18 @@ std::string lifecycle_text(const Run& run) {
   return text;
 }
 
+std::optional<std::string> versions_text(const House& house, const Run& run) {
+  const Environment& environment = run.spec.environment;
+  if (run.life.attempt == 0 || environment.recipe.kind != EnvironmentKind::venv) return {};
+  const auto kept = read_file(house.home.environments() / "locks" / environment.hash);
+  if (!kept || trim(*kept).empty()) return std::nullopt;
+  std::string text;
+  for (const std::string& line : environment.left_out) {
+    text += fmt::format("# left out, as Trainyard provides it: {}\n", line);
+  }
+  return text + *kept;
+}
+
 Result<std::vector<ListedFile>> list_files(House& house, const Run& run) {
   std::vector<ListedFile> files;
   const int ranks = rank_count(run.spec);
@@ -103,11 +115,16 @@ Result<std::vector<ListedFile>> list_files(House& house, const Run& run) {
     }
   }
   TRY_SET(const auto logs, house.store.files(run.id));
+  bool versions = false;
   for (const store::Store::RunFile& file : logs) {
     TRY_SET(const uint64_t size, house.logs.file_size(run.id, file.number));
     const bool system = file.path.starts_with("system_logs/");
     files.push_back({file.path, size, system ? "system" : "log"});
     if (file.path == kBuildLog) files.push_back({std::string(kBuildLogAlias), size, "alias"});
+    versions = versions || file.path == kVersionsFile;
+  }
+  if (const auto text = versions_text(house, run); text && !versions) {
+    files.push_back({std::string(kVersionsFile), text->size(), "system"});
   }
   files.push_back({std::string(kLifecycle), lifecycle_text(run).size(), "system"});
   add_tree(house, run.outputs, "outputs/", "output", files);

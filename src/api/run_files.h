@@ -31,6 +31,12 @@ std::string lifecycle_text(const Run& run);
 inline constexpr std::string_view kBuildLog = "system_logs/environment.txt";
 inline constexpr std::string_view kBuildLogAlias = "azureml-logs/20_image_build_log.txt";
 
+// The exact versions of a virtual environment. They are the same for every run with its hash, also
+// when it is made again, and kept once for all. Of other kinds a supervisor sends them.
+inline constexpr std::string_view kVersionsFile = "system_logs/environment_lock.txt";
+// Nothing where the run has begun no attempt, or its environment has none.
+std::optional<std::string> versions_text(const House& house, const Run& run);
+
 struct ListedFile {
   std::string path;
   uint64_t size = 0;

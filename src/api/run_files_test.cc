@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "api/test_yard.h"
+
 namespace trainyard::api {
 namespace {
 
@@ -57,6 +59,47 @@ TEST_CASE("nothing a script wrote is served as something a browser runs") {
   }
   CHECK(content_type("a/b.json") == "application/json");
   CHECK(content_type("stdout.txt").starts_with("text/plain"));
+}
+
+TEST_CASE("the exact versions of a virtual environment are a file of every run with it") {
+  Yard yard;
+  RunSpec spec;
+  spec.experiment = "tests";
+  spec.command = {"sleep", "1000"};
+  spec.environment.recipe.kind = EnvironmentKind::venv;
+  spec.environment.recipe.requirements = {"pear"};
+  spec.environment.left_out = {"azureml-defaults"};
+  const RunId run{"run-1"};
+  REQUIRE(yard.control->submit({run, spec, "owner"}).has_value());
+  const fs::path locks = yard.home.environments() / "locks";
+  REQUIRE(make_dirs(locks));
+  const std::string hash = yard.control->run(run).value().spec.environment.hash;
+  REQUIRE(hash.size() == 64);
+  REQUIRE(write_file(locks / hash, "pear==2.5\n"));
+  http::Client client = yard.over_socket();
+  const std::string target = "/api/v1/runs/run-1/files/system_logs/environment_lock.txt";
+  CHECK(fetch(client, target).status == 404);  // It has not begun.
+  const std::string token = yard.place(run);
+  const http::Response got = fetch(client, target);
+  const std::string text = "# left out, as Trainyard provides it: azureml-defaults\npear==2.5\n";
+  CHECK(got.body == text);
+  CHECK(got.headers.at("x-final") == "1");
+  CHECK(fetch(client, target + "?from=50").body == text.substr(50));
+  const auto listed = [&] {
+    std::vector<uint64_t> sizes;
+    const auto files = list_files(*yard.house, yard.control->run(run).value()).value();
+    for (const ListedFile& file : files) {
+      if (file.path == kVersionsFile) sizes.push_back(file.size);
+    }
+    return sizes;
+  };
+  CHECK(listed() == std::vector<uint64_t>{text.size()});
+  // One that a supervisor sent is the run's own.
+  http::Client supervisor = yard.over_socket(token);
+  const std::string sent = "/api/v1/runs/run-1/attempts/1/files?path=" + std::string(kVersionsFile);
+  REQUIRE(send(supervisor, http::Method::post, sent + "&from=0", "own\n").status == 200);
+  CHECK(listed() == std::vector<uint64_t>{4});
+  CHECK(fetch(client, target).body == "own\n");
 }
 
 TEST_CASE("the lifecycle is a line an event") {

@@ -59,6 +59,8 @@ TEST_CASE("a backup restored in a new home is whole") {
   Yard yard;
   const Kept kept = fill(yard);
   const fs::path folder = yard.dir.path() / "backup";
+  REQUIRE(make_dirs(yard.home.environments() / "locks"));
+  REQUIRE(write_file(yard.home.environments() / "locks" / "hash", "pear==2.5\n"));
   const Json manifest = backup_to({yard.home, *yard.store, yard.clock}, folder).value();
   CHECK(manifest["blobs"] == 2);
   CHECK(manifest["format"] == 1);
@@ -69,6 +71,7 @@ TEST_CASE("a backup restored in a new home is whole") {
   CHECK_MESSAGE(found["ok"] == true, found.dump());
   CHECK(found["runs"] == 1);
   CHECK(found["blobs"] == 2);
+  CHECK(read_file(second.environments() / "locks" / "hash").value() == "pear==2.5\n");
   logs::LogStore logs(second);
   CHECK(logs.read(kept.run, 0, logs::View::out, 0, 100)->bytes == "said\n");
   const auto store = store::Store::open(second.database(), yard.clock).value();
