@@ -1,7 +1,11 @@
 #include "env/build.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <memory>
 #include <set>
 
 #include "base/text.h"
@@ -13,20 +17,37 @@ namespace trainyard::env {
 namespace {
 
 // Bytes and files below a folder. What is linked to the cache counts: the cache may be emptied.
-Status measure(const fs::path& folder, Realised& realised) {
-  std::set<ino_t> seen;
-  std::error_code error;
-  fs::recursive_directory_iterator entry(folder, error);
-  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    struct stat about{};
-    if (::lstat(entry->path().c_str(), &about) != 0 || S_ISDIR(about.st_mode)) continue;
-    realised.files += 1;
-    if (about.st_nlink > 1 && !seen.insert(about.st_ino).second) continue;
-    realised.bytes += static_cast<uint64_t>(about.st_size);
+// Name by name from open folders: by whole paths the ten thousands of files of a virtual
+// environment take three times as long.
+class Measure {
+ public:
+  explicit Measure(Realised& realised) : realised_(realised) {}
+
+  Status add(int parent, const char* name, const fs::path& shown) {
+    const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(fd < 0 ? nullptr : ::fdopendir(fd),
+                                                     ::closedir);
+    if (!folder) return fail_errno(errno, "list " + shown.string());
+    while (const dirent* entry = ::readdir(folder.get())) {
+      const std::string_view each = entry->d_name;
+      if (each == "." || each == "..") continue;
+      struct stat about{};
+      if (::fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      if (S_ISDIR(about.st_mode)) {
+        TRY(add(fd, entry->d_name, shown / each));
+        continue;
+      }
+      realised_.files += 1;
+      if (about.st_nlink > 1 && !seen_.insert(about.st_ino).second) continue;
+      realised_.bytes += static_cast<uint64_t>(about.st_size);
+    }
+    return {};
   }
-  if (error) return fail_errno(error.value(), "list " + folder.string());
-  return {};
-}
+
+ private:
+  Realised& realised_;
+  std::set<ino_t> seen_;
+};
 
 Result<Realised> build_kind(const Environment& environment, const fs::path& folder,
                             const Settings& settings, Watcher& watcher) {
@@ -51,7 +72,7 @@ Result<Realised> build(const Environment& environment, const fs::path& folder,
   TRY_SET(Realised realised, build_kind(environment, folder, settings, watcher));
   realised.hash = environment.hash;
   realised.left_out = environment.left_out;
-  TRY(measure(folder, realised));
+  TRY(Measure(realised).add(AT_FDCWD, folder.c_str(), folder));
   if (realised.kind == EnvironmentKind::container) return realised;
   watcher.line("Made: " + std::to_string(realised.lock.size()) + " packages, " +
                std::to_string(realised.files) + " files, " + format_size(realised.bytes));

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <compare>
+#include <iterator>
 #include <set>
 #include <vector>
 
@@ -172,26 +173,31 @@ std::vector<fs::path> in_path(const std::string& name, const Settings& settings)
   return found;
 }
 
-// In the order in which they are tried.
-std::vector<fs::path> candidates(const std::string& asked, const Settings& settings) {
-  std::vector<fs::path> found;
-  const auto add = [&](const std::vector<fs::path>& files) {
-    for (const fs::path& file : files) {
-      if (!file.empty() && std::ranges::find(found, file) == found.end()) found.push_back(file);
-    }
-  };
+// In the order in which they are tried, one stage after another: every submission asks, and most
+// find theirs in the first.
+enum class Stage { of_that_name, python3, python, others };
+
+std::vector<fs::path> candidates(Stage stage, const std::string& asked, const Settings& settings) {
   const Numbers numbers = numbers_of(asked);
-  if (numbers.size() >= 2) {
-    add(in_path("python" + std::to_string(numbers[0]) + "." + std::to_string(numbers[1]),
-                settings));
+  switch (stage) {
+    case Stage::of_that_name:
+      if (numbers.size() < 2) return {};
+      return in_path("python" + std::to_string(numbers[0]) + "." + std::to_string(numbers[1]),
+                     settings);
+    case Stage::python3:
+      return in_path("python3", settings);
+    case Stage::python:
+      return in_path("python", settings);
+    case Stage::others:
+      break;
   }
-  add(in_path("python3", settings));
-  add(in_path("python", settings));
-  if (asked.empty()) return found;
+  if (asked.empty()) return {};
+  std::vector<fs::path> found;
   for (int minor = kMinorMax; minor >= 0; --minor) {
-    add(in_path("python3." + std::to_string(minor), settings));
+    std::ranges::copy(in_path("python3." + std::to_string(minor), settings),
+                      std::back_inserter(found));
   }
-  add(kept_pythons(settings));
+  std::ranges::copy(kept_pythons(settings), std::back_inserter(found));
   return found;
 }
 
@@ -251,11 +257,15 @@ Result<Python> find_python(const std::string& asked, const Settings& settings) {
                 "A version is written like 3.11, an interpreter as an absolute path.");
   }
   std::set<std::string> here;
-  for (const fs::path& file : candidates(asked, settings)) {
-    auto python = probe(file, settings);
-    if (!python) continue;  // A shim without a version behind it.
-    if (is_version(python->version, asked)) return python;
-    here.insert(python->version);
+  std::set<fs::path> tried;
+  for (const Stage stage : {Stage::of_that_name, Stage::python3, Stage::python, Stage::others}) {
+    for (const fs::path& file : candidates(stage, asked, settings)) {
+      if (file.empty() || !tried.insert(file).second) continue;
+      auto python = probe(file, settings);
+      if (!python) continue;  // A shim without a version behind it.
+      if (is_version(python->version, asked)) return python;
+      here.insert(python->version);
+    }
   }
   return none_here(asked, here, settings);
 }
