@@ -54,7 +54,10 @@ class Asking {
     }
   }
 
+  // Of a virtual environment the server has it (api/run_files.h): a run that prints nothing would
+  // wait for the disk for this file alone.
   void keep_lock(const Realised& realised) {
+    if (realised.kind == EnvironmentKind::venv) return;
     std::string text = lock_text(realised);
     if (text.empty() || context_.assignment.node > 0) return;
     const auto kept = server_.file(kLockFile, 0, text, client::AttemptApi::Reset::yes);
