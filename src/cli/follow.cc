@@ -115,7 +115,8 @@ class Follower {
     const bool waits = has_not_begun(state.status);
     query_.wait_s = state.final ? 0 : waits ? kWaitQueued_s : kWaitRunning_s;
     const SteadyTime now = context_.clock().steady();
-    if (interrupts_ == nullptr) return;
+    // What it prints may be here before the word that it runs.
+    if (interrupts_ == nullptr || (waits && state.bytes > 0)) return;
     tell(waits ? waiting_.take(state.reason, now) : waiting_.over(now, then_of(state)));
   }
 

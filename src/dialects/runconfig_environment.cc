@@ -128,14 +128,14 @@ class EnvironmentInterpreter {
     constexpr std::string_view kKey = "environment.docker.baseDockerfile";
     const bool written_here = given.find('\n') != std::string::npos || given.starts_with("FROM ");
     if (written_here) environment_.recipe.dockerfile = given;
-    if (written_here && !folders_.empty() && copies_files(given)) into_.build = folders_.front();
+    if (written_here && !folders_.empty() && copies_files(given)) build_of(folders_.front());
     if (written_here || folders_.empty()) return;
     const fs::path file = find(given);
     if (file.empty()) return missing(kKey, given);
     auto bytes = read_file(file);
     if (!bytes) return error(kKey, std::string(kKey) + ": " + bytes.error().message);
     environment_.recipe.dockerfile = *std::move(bytes);
-    if (copies_files(environment_.recipe.dockerfile)) into_.build = file.parent_path();
+    if (copies_files(environment_.recipe.dockerfile)) build_of(file.parent_path());
   }
 
   // A folder; the Dockerfile is in it, or was given beside it.
@@ -163,6 +163,8 @@ class EnvironmentInterpreter {
             std::string(kKey) + ": there is no '" + dockerfile + "' in " + into_.build.string());
     }
   }
+
+  void build_of(const fs::path& folder) { into_.build = folder.empty() ? "." : folder; }
 
   void registry() {
     constexpr std::string_view kKey = "environment.docker.baseImageRegistry";

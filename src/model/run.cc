@@ -46,7 +46,10 @@ std::vector<Phase> timeline(const Run& run, WallTime now) {
     const WallTime at = phases.empty() && !over ? run.created : event.at;
     if (!phases.empty() && !phases.back().ended) phases.back().ended = at;
     if (over) break;
-    const std::string text = event.text.empty() ? std::string(row->text) : event.text;
+    std::string text = event.text.empty() ? std::string(row->text) : event.text;
+    if (row->phase == "prepare" && !run.spec.preparation.empty()) {
+      text += ", and its job preparation ran";
+    }
     phases.push_back({std::string(row->phase), event.attempt, at, std::nullopt, text});
   }
   if (!phases.empty() && !phases.back().ended && !is_final(run.life.status)) {

@@ -148,6 +148,21 @@ std::optional<SteadyTime> PreparationWatch::time_up() const {
   return *context_.prepared_since + seconds(limit);
 }
 
+// The last of them; or the last that speaks of an error: pip, for one, has hints to give after it.
+std::string telling_line(std::string_view lines) {
+  std::string last;
+  std::string error;
+  for (const std::string& line : split(lines, '\n')) {
+    const std::string_view words = trim(line);
+    if (words.empty()) continue;
+    last = words;
+    const bool speaks = words.starts_with("E: ") || words.find("rror:") != std::string_view::npos ||
+                        words.find("ERROR:") != std::string_view::npos;
+    if (speaks) error = words;
+  }
+  return error.empty() ? last : error;
+}
+
 // "job preparation ended with 3 on node n2: E: Unable to locate package"
 std::string failure_text(const Context& context, const runtime::RankEnded& ended,
                          const Spool& log) {
@@ -163,9 +178,8 @@ std::string failure_text(const Context& context, const runtime::RankEnded& ended
     if (!trim(note).empty()) return text + ": " + std::string(trim(note));
   }
   const Result<std::string> tail = log.tail();
-  const std::string lines = tail ? last_lines(*tail, tail->size() == log.size()) : "";
-  const std::string last = split(std::string(trim(lines)), '\n').back();
-  return last.empty() ? text : text + ": " + last;
+  const std::string line = telling_line(tail ? last_lines(*tail, tail->size() == log.size()) : "");
+  return line.empty() ? text : text + ": " + line;
 }
 
 }  // namespace

@@ -63,6 +63,8 @@ TEST_CASE("a preparation that fails is told with its last line, and no rank star
 TEST_CASE("a preparation that says nothing or is killed is told all the same") {
   const std::pair<const char*, const char*> cases[] = {
       {"exit 7", "job preparation ended with 7"},
+      {"echo ERROR: no such package; echo; echo '[notice] be newer'; exit 1",
+       "job preparation ended with 1: ERROR: no such package"},
       {"kill -KILL $$", "job preparation was killed by signal 9 (SIGKILL)"},
       {"nosuchprogram", "job preparation ended with 127: "},
   };

@@ -27,9 +27,10 @@ class Logs:
 class Local(Logs, YardTest):
     def test_it_runs_before_the_script_in_its_folder_and_with_its_variables(self):
         self.write("data.txt", "given\n")
-        done = self.run_cli("submit", "--env-var", "WHO=me", "--preparation",
-                            "cat data.txt > made && echo for $WHO | tee -a made; echo warned >&2", "--", "cat", "made")
+        done = self.run_cli("submit", "--env-var", "WHO=me", "--preparation", "cat data.txt > made && echo for $WHO | "
+                            "tee -a made; echo warned >&2; sleep 1.5", "--", "cat", "made")
         self.assertEqual((done.code, done.out), (0, "given\nfor me\n"), done)
+        self.assertEqual(done.err.count("waiting: "), 1, done)
         run = self.newest()
         self.assertEqual(sorted(self.log_of(run).splitlines()), ["for me", "warned"])
         self.assertRegex(self.ok("run", "show", run, "-o", "table"), r"preparation +cat data.txt > made && echo for")
@@ -39,7 +40,7 @@ class Local(Logs, YardTest):
         self.assertEqual(self.show(self.newest())["preparation"], self.show(run)["preparation"])
 
     def test_one_that_fails_fails_the_run_and_nothing_starts(self):
-        done = self.run_cli("submit", "--preparation", "echo looking; echo no such thing; exit 3", "--", "echo", "begun")
+        done = self.run_cli("submit", "--preparation", "echo looking; echo no such thing; exit 3", "--", "echo", "up")
         self.assertEqual((done.code, done.out), (3, ""), done)
         self.assertIn("job preparation ended with 3: no such thing", done.err)
         run = self.show(self.newest())
@@ -131,7 +132,7 @@ class Bubblewrap(Logs, YardTest):
         self.assertEqual(run["status"], "Completed", run)
         consoles = [self.ok("run", "logs", run["id"], "--rank", str(rank)) for rank in range(2)]
         self.assertEqual(consoles, ["added 0\n", "added 1\n"])
-        self.assertEqual(list(self.home.glob("node/*/*.layer")), [])
+        wait_until(lambda: not list(self.home.glob("node/*/*.layer")), "its layer to be removed")
         self.assertEqual(self.run_cli("submit", "--image", self.image, "--", "added").code, 127)
 
     def test_a_cancel_reaches_it(self):
