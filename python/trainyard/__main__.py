@@ -44,6 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     submit.add_argument("--name", help="what to call it")
     submit.add_argument("--tag", action="append", default=[], metavar="K=V")
     submit.add_argument("--env-var", action="append", default=[], metavar="K=V")
+    submit.add_argument("--preparation", metavar="CMD",
+                        help="run this in a shell once on each machine, before all else")
     submit.add_argument("--environment", metavar="NAME[:V]", help="a registered or curated one")
     submit.add_argument("--requirements", metavar="FILE", help="packages, as pip reads them")
     submit.add_argument("--conda", metavar="FILE", help="packages, as conda reads them")
@@ -85,7 +87,8 @@ def _submit(options) -> int:
     name = options.experiment_name or os.path.basename(os.getcwd()) or "default"
     config = ScriptRunConfig(".", command=words, compute_target=options.target,
                              display_name=options.name, environment=_environment(options),
-                             environment_variables=_pairs(options.env_var, "--env-var"))
+                             environment_variables=_pairs(options.env_var, "--env-var"),
+                             preparation=options.preparation)
     run = Experiment(_workspace(options), name).submit(config, tags=_pairs(options.tag, "--tag"))
     if options.no_wait:
         print(run.id)

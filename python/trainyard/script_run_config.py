@@ -21,7 +21,8 @@ class ScriptRunConfig:
     something with a ``name``. ``environment`` is an ``Environment``, or the name of one:
     ``"sklearn"``, ``"mine:3"``; else the run has what its machine has. ``interpreter`` runs
     ``script``: the environment's ``python``; without one this very Python where the run's machine
-    is this one, else ``python3``.
+    is this one, else ``python3``. ``preparation`` is a text for the shell, run once on each node
+    before all else.
     """
 
     def __init__(self, source_directory: str | None = None, script: str | None = None,
@@ -33,7 +34,8 @@ class ScriptRunConfig:
                  description: str | None = None, cpus: int = 1, gpus: int = 0,
                  memory_bytes: int = 0, nodes: int = 1, processes_per_node: int = 1,
                  distribution: str | None = None, priority: str = "normal", max_retries: int = 0,
-                 secrets: list | None = None, parameters: dict | None = None) -> None:
+                 secrets: list | None = None, parameters: dict | None = None,
+                 preparation: str | None = None) -> None:
         later = {"run_config": run_config, "distributed_job_config": distributed_job_config,
                  "docker_runtime_config": docker_runtime_config}
         for name, value in later.items():
@@ -60,6 +62,7 @@ class ScriptRunConfig:
         self.max_retries = max_retries
         self.secrets = list(secrets or [])
         self.parameters = dict(parameters or {})
+        self.preparation = preparation
 
     def __repr__(self) -> str:
         what = shlex.join([self.script, *map(str, self.arguments)]) if self.script else self.command
@@ -95,6 +98,7 @@ def make_spec(config: ScriptRunConfig, is_local: bool) -> dict:
         "environmentVariables": _strings(config.environment_variables),
         "submitEnvironment": _submit_environment() if is_local else {},
         "secrets": [str(name) for name in config.secrets],
+        "preparation": config.preparation or "",
     }
 
 

@@ -40,6 +40,7 @@ class JobInterpreter {
     inputs();
     outputs();
     command();
+    spec_.preparation = text("preparation");
     variables();
   }
 

@@ -26,6 +26,8 @@ constexpr auto kJobKeys = std::to_array<Key>({
     {"properties.*", kText, kWorks, "", ""},
     {"command", kText, kWorks, "",
      "a text for `bash -c`, with `${{…}}` filled in; an image or a Dockerfile has its own"},
+    {"preparation", kText, kWorks, "",
+     "our own: a text for the shell, once on each node before the command"},
     {"code", kText, kWorks, "", "the folder to take along, from the job file's own"},
     {"environment", kAny, kWorks, "system",
      "`azureml:NAME:VERSION`, `azureml:NAME@latest`, `NAME`, a registry's URL (by the name in it), "

@@ -258,6 +258,12 @@ TEST_CASE("what comes later is refused by name, and what has no effect warns") {
   }
 }
 
+TEST_CASE("a job's preparation is a text for the shell") {
+  CHECK(job_of("command: x\npreparation: make && ls\n").spec.preparation == "make && ls");
+  CHECK(job_of("command: x\n").spec.preparation.empty());
+  CHECK(findings_of("command: x\npreparation: [make]\n") == "E 2: preparation: must be a text\n");
+}
+
 TEST_CASE("a file that is no job is refused") {
   CHECK(findings_of("") == "E 1: is empty\n");
   CHECK(findings_of("[1]") == "E 1: must be a map of keys and values\n");

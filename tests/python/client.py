@@ -184,13 +184,14 @@ class Submitting(ServedTest):
 
     def test_a_script_is_submitted_with_its_folder(self):
         config = ScriptRunConfig(".", script="train.py", arguments=["--epochs", 5, "--lr", 0.1, "$LOCAL_RANK"],
-                                 environment_variables={"A": 1}, max_run_duration_seconds=60, gpus=1)
+                                 environment_variables={"A": 1}, max_run_duration_seconds=60, gpus=1,
+                                 preparation="make")
         run = self.experiment.submit(config, tags={"n": 3})
         spec = self.yard.runs[run.id]["spec"]
         self.assertEqual(spec["command"], ["python3", "train.py", "--epochs", "5", "--lr", "0.1", "$LOCAL_RANK"])
         self.assertEqual((spec["commandForm"], spec["target"], spec["environmentVariables"], spec["tags"],
-                          spec["timeLimitSeconds"], spec["resources"]["gpus"]),
-                         ("expand", "local", {"A": "1"}, {"n": "3"}, 60, 1))
+                          spec["timeLimitSeconds"], spec["resources"]["gpus"], spec["preparation"]),
+                         ("expand", "local", {"A": "1"}, {"n": "3"}, 60, 1, "make"))
         self.assertEqual(spec["submitEnvironment"], {})  # Another machine's PATH would be wrong there.
         self.assertEqual(spec["snapshot"], capture(".").id)
         self.assertEqual(run.status, "Running")
