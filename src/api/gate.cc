@@ -16,7 +16,7 @@ constexpr int kGateRest = 4;  // Times as long as the round took, where that is 
 // As a supervisor tells it.
 std::string gate_words(const Error& error) {
   if (error.kind == ErrorKind::no_space) return "no space left on device: " + error.message;
-  return "environment: " + error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+  return "environment: " + told(error);
 }
 
 }  // namespace
@@ -90,17 +90,24 @@ void Gate::look_after(const std::string& hash, const std::vector<RunId>& runs) {
     from = 0;  // Another build than the one before: its log begins anew.
     found = stand(runs.front(), from);
   }
+  // A disk or a database that does not answer now is no word about the build.
+  if (!found &&
+      (found.error().kind == ErrorKind::unavailable || found.error().kind == ErrorKind::internal)) {
+    parts_.log.error("held runs not looked after",
+                     {{"environment", hash}, {"error", found.error().message}});
+    return;
+  }
   if (found) send_log(*found, from, runs);
   if (found && found->is == Environments::Stand::Is::building) return;
   const bool ready = found && found->is == Environments::Stand::Is::ready;
   const Error error = found ? found->error : found.error();
-  if (!ready && error.kind == ErrorKind::cancelled)
-    return;  // Given up; the next round has it made.
+  // Given up; the next round has it made.
+  if (!ready && error.kind == ErrorKind::cancelled) return;
   if (!ready) keep_logs(runs);
-  const Status told =
+  const Status done =
       ready ? parts_.control.let_go(runs) : parts_.control.fail_held(runs, gate_words(error));
-  if (told) return;
-  parts_.log.error("held runs not told", {{"environment", hash}, {"error", told.error().message}});
+  if (done) return;
+  parts_.log.error("held runs not told", {{"environment", hash}, {"error", done.error().message}});
 }
 
 // As the first of them asks for it.

@@ -15,11 +15,10 @@
 #include "base/file_limit.h"
 #include "base/process.h"
 #include "base/signals.h"
+#include "base/variables.h"
 #include "base/version.h"
 #include "engine/local.h"
 #include "wire/json.h"
-
-extern char** environ;
 
 namespace trainyard::api {
 namespace {
@@ -193,14 +192,9 @@ Status Serving::start_control() {
 
 // Programs that build find what ours finds: proxies, an index of one's own, certificates.
 void Serving::open_environments() {
-  env::Settings settings{
-      .variables = {}, .cache = options_.home.cache() / "packages", .blobs = options_.home.blobs()};
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string_view text = *pair;
-    const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || text.starts_with("TRAINYARD_")) continue;
-    settings.variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
+  env::Settings settings{.variables = own_variables("TRAINYARD_"),
+                         .cache = options_.home.cache() / "packages",
+                         .blobs = options_.home.blobs()};
   environments_ = std::make_unique<Environments>(Environments::Parts{
       .clock = *clock_,
       .log = *log_,
