@@ -191,6 +191,16 @@ class Engines:
         self.assertEqual(self.log_of(run), "up\ntidied\n")
 
 
+    def test_what_it_installs_goes_with_a_killed_supervisor_too(self):
+        run = self.submit("--image", "tiny", "--preparation", "echo > /added", "--", "sh", "-c",
+                          "ls /added; exec sleep 1000")
+        wait_until(lambda: self.console(run) == "/added\n", "the rank to run")
+        self.assertIn("trainyard-kept", self.engine.cli("images"))
+        os.kill(self.supervisor_of(run), signal.SIGKILL)
+        self.assertEqual(self.finish(run)["status"], "Failed")
+        self.assertNotIn("trainyard-kept", self.engine.cli("images"))
+
+
 class OfDocker(Engines, Logs, YardTest):
     engine_type = Docker
 
