@@ -251,11 +251,6 @@ Result<Json> Api::create_workspace(const Workspace& workspace) {
                {"imageBuildCompute", workspace.image_build_compute}});
 }
 
-Result<Json> Api::set_build_compute(std::string_view workspace, std::string_view compute) {
-  return call(Method::patch, api("/workspaces/" + encode_url(workspace)),
-              {{"imageBuildCompute", compute}});
-}
-
 Status Api::delete_workspace(std::string_view name) {
   TRY(call(Method::del, api("/workspaces/" + encode_url(name))));
   return {};

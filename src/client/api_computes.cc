@@ -111,4 +111,9 @@ Status Api::stop_exec(std::string_view exec) {
   return {};
 }
 
+Result<Json> Api::set_build_compute(std::string_view workspace, std::string_view compute) {
+  return call(Method::patch, std::string(wire::kApi) + "/workspaces/" + encode_url(workspace),
+              {{"imageBuildCompute", compute}});
+}
+
 }  // namespace trainyard::client

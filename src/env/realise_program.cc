@@ -1,21 +1,18 @@
 #include "env/realise_program.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/variables.h"
 #include "blob/blob_store.h"
 #include "container/unpack.h"
 #include "env/build.h"
 #include "snapshot/capture.h"
 #include "wire/json.h"
-
-extern char** environ;
 
 namespace trainyard::env {
 namespace {
@@ -46,17 +43,11 @@ class ConsoleWatcher final : public Watcher {
   std::string last_;
 };
 
-// Packages stay on the node for the next build; where that cannot be, for this one.
+// Packages stay on the node for the next build; where it has no place for them, for this one.
 fs::path package_cache() {
-  const char* given = std::getenv("TRAINYARD_KEEP");
-  const fs::path kept =
-      given != nullptr ? given : "/var/tmp/trainyard-" + std::to_string(geteuid());
-  [[maybe_unused]] const Status made = make_dirs(kept / "packages", 0700);
-  struct stat about{};
-  const bool ours = lstat(kept.c_str(), &about) == 0 && S_ISDIR(about.st_mode) &&
-                    about.st_uid == geteuid() && (about.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-                    fs::is_directory(kept / "packages");
-  return ours ? kept / "packages" : fs::current_path() / "packages";
+  const char* kept = std::getenv("TRAINYARD_PACKAGES");
+  if (kept != nullptr && make_dirs(kept, 0700)) return kept;
+  return fs::current_path() / "packages";
 }
 
 // A build reads its folder from blobs, as the server has it.
@@ -80,14 +71,9 @@ Status keep_context(const fs::path& folder, const std::string& tree, const fs::p
 }
 
 Result<Settings> realise_settings(const Environment& environment, const fs::path& beside) {
-  Settings settings{.variables = {}, .cache = package_cache(), .blobs = beside / "blobs"};
-  for (char** pair = environ; *pair != nullptr; ++pair) {
-    const std::string_view text = *pair;
-    const size_t equals = text.find('=');
-    const bool ours = text.starts_with("TRAINYARD_") || text.starts_with("AZUREML_");
-    if (equals == std::string_view::npos || ours) continue;
-    settings.variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
+  Settings settings{.variables = own_variables("TRAINYARD_"),
+                    .cache = package_cache(),
+                    .blobs = beside / "blobs"};
   // Our own package is found by a run's scripts; an environment has nothing of it.
   settings.variables.erase("PYTHONPATH");
   const std::string& secret = environment.registry.secret;

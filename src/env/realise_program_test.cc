@@ -19,14 +19,14 @@ struct RealisePlace {
 
   RealisePlace() {
     REQUIRE(write_wheel(temp.path() / "wheels", "tyone", "1.0"));
-    setenv("TRAINYARD_KEEP", temp.path().c_str(), 1);
+    setenv("TRAINYARD_PACKAGES", (temp.path() / "packages").c_str(), 1);
     environment.recipe.kind = EnvironmentKind::venv;
     environment.recipe.requirements = {"tyone"};
     environment.recipe.options = {"--no-index",
                                   "--find-links " + (temp.path() / "wheels").string()};
     environment.hash = recipe_hash(environment.recipe);
   }
-  ~RealisePlace() { unsetenv("TRAINYARD_KEEP"); }
+  ~RealisePlace() { unsetenv("TRAINYARD_PACKAGES"); }
 
   int realise() {
     REQUIRE(write_file(file, wire::dump(wire::encode(environment))));

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "base/process.h"
 #include "base/text.h"
 #include "gpu/gpus.h"
@@ -80,6 +82,18 @@ void add_folders(const RunSpec& spec, const RankFolders& folders, Variables& var
   }
 }
 
+// For a rank that is a program of ours: one that builds an environment, with packages that stay on
+// the node (env/realise_program.h).
+void add_program(const RankFolders& folders, Variables& variables) {
+  const Result<fs::path> self = self_path();
+  if (!self) return;
+  variables["TRAINYARD_PROGRAM"] = *self;
+  const char* keep = std::getenv("TRAINYARD_KEEP");
+  const bool kept = keep != nullptr && *keep == '/';
+  const fs::path node = fs::path(folders.work).parent_path().parent_path();
+  variables["TRAINYARD_PACKAGES"] = kept ? fs::path(keep) / "packages" : node / ".packages";
+}
+
 bool is_name_character(char c, bool first) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          (!first && c >= '0' && c <= '9');
@@ -140,9 +154,7 @@ Variables rank_environment(const Assignment& assignment, const RankPlace& place,
   if (!inside && !variables.contains("PATH")) {
     variables["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   }
-  // For a run whose rank is a program of ours: one that builds an environment.
-  const Result<fs::path> self = self_path();
-  if (!inside && spec.target != kLocalQueue && self) variables["TRAINYARD_PROGRAM"] = *self;
+  if (!inside && spec.target != kLocalQueue) add_program(folders, variables);
   add_identity(assignment, variables);
   add_gpus(assignment, variables);
   add_folders(spec, folders, variables);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/file.h"
+#include "base/process.h"
 #include "wire/json.h"
 
 using namespace trainyard;
@@ -204,9 +205,13 @@ TEST_CASE("on a cluster a rank has its node's variables, not the submitter's") {
   a.spec.target = "lab";
   const auto variables = rank_environment(
       a, {},
-      {.node_variables = {{"PATH", "/node/bin"}, {"SLURMD_NODENAME", "n1"}, {"COLOR", "x"}}});
+      {.work = "/node/run-1.1/work",
+       .node_variables = {{"PATH", "/node/bin"}, {"SLURMD_NODENAME", "n1"}, {"COLOR", "x"}}});
   CHECK(variables.at("PATH") == "/node/bin");
   CHECK(variables.at("SLURMD_NODENAME") == "n1");
   CHECK(!variables.contains("HOME"));
   CHECK(variables.at("COLOR") == "blue");  // What the job declares wins.
+  CHECK(fs::path(variables.at("TRAINYARD_PROGRAM")) == self_path().value());
+  CHECK(variables.at("TRAINYARD_PACKAGES") == "/node/.packages");
+  CHECK(!rank_environment(assignment(), {}, {}).contains("TRAINYARD_PROGRAM"));
 }

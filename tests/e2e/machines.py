@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from wheels import wheel
 from yard import ROOT, TRAINYARD, YardTest, alive, main, processes_with, wait_until
 
 HOLD = ["sh", "-c", "echo attempt $TRAINYARD_ATTEMPT; test $TRAINYARD_ATTEMPT = 2 || while :; do sleep 0.1; done"]
@@ -104,6 +105,18 @@ class Joined(Yard):
         [node] = self.json("node", "list")
         self.assertEqual((node["name"], node["state"], node["live"]), ("box", "ready", 0))
         self.assertEqual(self.json("node", "show", "box")["cpus"], os.cpu_count())
+
+    def test_a_machine_builds_environments_and_runs_in_them(self):
+        self.join("--name", "box")
+        self.ok("workspace", "update", "--image-build-compute", "box")
+        wheel(self.scratch / "wheels", "pear", "2.5")
+        self.write("requirements.txt", f"--no-index\n--find-links {self.scratch / 'wheels'}\npear\n")
+        done = self.run_cli("submit", "--target", "box", "--requirements", "requirements.txt", "--",
+                            "python", "-c", "import pear, sys; print(pear.version, sys.prefix)")
+        self.assertEqual((done.code, done.out.split()[0]), (0, "2.5"), done)
+        self.assertIn(str(self.box), done.out)
+        [build] = self.json("run", "list", "--experiment", "environments")
+        self.assertEqual((build["target"], build["status"]), ("box", "Completed"))
 
     def test_exit_codes_cancel_and_grace_are_as_everywhere(self):
         self.join("--name", "box")
