@@ -17,6 +17,7 @@ constexpr std::string_view kBuilt = " is being built";
 
 std::string waiting_line(const std::string& reason) {
   constexpr std::string_view kWaits = "waits ";
+  if (reason.starts_with("is ")) return "waiting: it " + reason;
   if (!reason.starts_with(kWaits)) return "waiting: " + reason;
   return "waiting " + reason.substr(kWaits.size());
 }
@@ -27,22 +28,23 @@ std::string Waiting::take(const std::string& reason, SteadyTime now) {
   const size_t building = reason.find(kBuilt);
   // Only of a build the steps are less than the thing.
   const std::string thing = reason.substr(0, building);
+  const bool step = thing == std::exchange(thing_, thing);
+  const std::string built = thing == built_ ? "" : tell_built(now);
   if (building != std::string::npos && built_ != thing) {
     built_ = thing;
     built_since_ = now;
   }
-  const bool step = thing == std::exchange(thing_, thing);
   if (!screen_.terminal) {
     if (step && now - said_ < kBetweenSteps) return {};
     said_ = now;
-    return waiting_line(reason) + "\n";
+    return built + waiting_line(reason) + "\n";
   }
   std::string line = waiting_line(reason);
   // A line that goes on below cannot be taken away again.
   const auto width = static_cast<size_t>(screen_.width);
   if (width > 1 && line.size() >= width) line.resize(width - 1);
   on_screen_ = true;
-  return std::string(kClear) + to_utf8(line);
+  return std::string(kClear) + built + to_utf8(line);
 }
 
 std::string Waiting::over(SteadyTime now, Then then) {
@@ -50,11 +52,14 @@ std::string Waiting::over(SteadyTime now, Then then) {
   if (std::exchange(on_screen_, false)) text = kClear;
   reason_.clear();
   thing_.clear();
+  const std::string built = tell_built(now);
+  return then == Then::begun ? text + built : text;
+}
+
+std::string Waiting::tell_built(SteadyTime now) {
   const std::string built = std::exchange(built_, {});
-  if (!built.empty() && then == Then::begun) {
-    text += built + " was built in " + format_duration(now - built_since_) + " and is kept\n";
-  }
-  return text;
+  if (built.empty()) return {};
+  return built + " was built in " + format_duration(now - built_since_) + " and is kept\n";
 }
 
 }  // namespace trainyard::cli

@@ -24,6 +24,8 @@ class Waiting {
   std::string over(SteadyTime now, Then then = Then::begun);
 
  private:
+  std::string tell_built(SteadyTime now);
+
   Screen screen_;
   SteadyTime started_;
   SteadyTime said_{};
