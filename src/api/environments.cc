@@ -121,13 +121,29 @@ class Environments::Job final : public env::Watcher {
 };
 
 Environments::Environments(Parts parts)
-    : parts_(std::move(parts)), shelf_(parts_.folder), turns_(kBuildsAtATime) {}
+    : parts_(std::move(parts)),
+      shelf_(parts_.folder),
+      images_(parts_.clock, parts_.settings),
+      turns_(kBuildsAtATime) {}
 
 Environments::~Environments() {
   stopping_ = true;
   // Each ends its programs and goes; none looks at the map.
   std::lock_guard lock(mutex_);
   jobs_.clear();
+}
+
+// On the shelf, and of use: an engine's image is others' to remove too.
+Result<std::optional<env::Shelf::Held>> Environments::find(const Wanted& wanted) {
+  using enum env::EngineImages::Answer;
+  TRY_SET(auto held, shelf_.find(wanted.environment.hash));
+  if (!held) return held;
+  const auto answer = wanted.begins && !wanted.ahead ? now : lately;
+  if (images_.has(held->realised, held->folder, answer)) return held;
+  parts_.log.info("the engine has lost an image", {{"hash", wanted.environment.hash}});
+  const Realised useless = std::exchange(held, std::nullopt)->realised;
+  TRY(shelf_.discard(useless));
+  return held;
 }
 
 Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
@@ -145,7 +161,7 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
     if (stand.is == Stand::Is::building || (!again && stand.is == Stand::Is::failed)) return stand;
     if (!wanted.begins && wanted.log_from < stand.log_next) return stand;
   }
-  TRY_SET(const auto held, shelf_.find(wanted.environment.hash));
+  TRY_SET(const auto held, find(wanted));
   const bool enough =
       held && (wanted.need != Need::tree || !held->realised.tree.empty()) &&
       (wanted.need != Need::root || held->realised.kind != EnvironmentKind::container ||
@@ -163,6 +179,8 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
                       {{"hash", begun.wanted.environment.hash}, {"error", made.error().message}});
     }
     begun.end(std::move(made));
+    // Never the one that is waited for, though it alone be more than may be kept.
+    const auto waited_for = shelf_.find(begun.wanted.environment.hash);
     trim();
   });
   return begun.stand(0);
@@ -322,7 +340,8 @@ Result<std::string> Environments::platform(const Recipe& recipe) const {
 void Environments::trim() {
   // Also without a limit: what was left half-made goes, and what is new is synced.
   const uint64_t most = parts_.bytes_max == 0 ? UINT64_MAX : parts_.bytes_max;
-  const Result<env::Shelf::Trimmed> trimmed = shelf_.trim(most);
+  const auto leaves = [this](const Realised& realised) { images_.forget(realised); };
+  const Result<env::Shelf::Trimmed> trimmed = shelf_.trim(most, leaves);
   if (!trimmed) {
     parts_.log.warn("environments not trimmed", {{"error", trimmed.error().message}});
   } else if (trimmed->environments > 0) {

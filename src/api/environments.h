@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "blob/blob_store.h"
 #include "env/build.h"
+#include "env/engine_images.h"
 #include "env/shelf.h"
 #include "snapshot/tree.h"
 
@@ -91,6 +92,7 @@ class Environments {
  private:
   class Job;
 
+  Result<std::optional<env::Shelf::Held>> find(const Wanted& wanted);
   Result<Realised> make(Job& job);
   Result<std::optional<Realised>> make_elsewhere(Job& job);
   Result<Realised> carry_out(Job& job, const Wanted& wanted);
@@ -102,6 +104,7 @@ class Environments {
 
   const Parts parts_;
   const env::Shelf shelf_;
+  env::EngineImages images_;
   std::atomic<bool> stopping_{false};
   std::counting_semaphore<> turns_;  // Builds at a time.
   std::mutex roots_;                 // One image is unpacked at a time.

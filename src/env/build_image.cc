@@ -11,6 +11,7 @@
 #include "container/unpack.h"
 #include "env/build_image_context.h"
 #include "env/build_image_layer.h"
+#include "env/engine_images.h"
 #include "env/explain.h"
 #include "env/programs.h"
 
@@ -23,7 +24,6 @@ using container::EngineApi;
 
 constexpr milliseconds kLookForStop{250};
 constexpr size_t kPrintedMax = 400;  // Lines of a step, for who explains why it failed.
-constexpr size_t kHashShown = 12;
 
 // Ends what an engine does for us when it is wanted no more: a build may be silent for an hour.
 class Stopper {
@@ -177,10 +177,6 @@ Result<Realised> unpack_without_engine(const Environment& environment, const fs:
 
 }  // namespace
 
-std::string image_tag(std::string_view hash) {
-  return "trainyard/env:" + std::string(hash.substr(0, kHashShown));
-}
-
 Result<Realised> build_image(const Environment& environment, const fs::path& folder,
                              const Settings& settings, Watcher& watcher) {
   const auto engine = container::find_engine(settings.engine_socket, settings.variables);
@@ -191,17 +187,6 @@ Result<Realised> build_image(const Environment& environment, const fs::path& fol
     return unpack_without_engine(environment, folder, settings, watcher, engine.error());
   }
   return ImageBuilder(environment, folder, settings, watcher, *engine).run();
-}
-
-Result<bool> image_is_there(const Realised& realised, const fs::path& folder,
-                            const Settings& settings) {
-  std::error_code none;
-  if (fs::exists(folder / "root", none)) return true;
-  TRY_SET(const EngineAddress engine,
-          container::find_engine(settings.engine_socket, settings.variables));
-  const auto image = EngineApi(engine).image(realised.image);
-  if (!image && image.error().kind != ErrorKind::not_found) return std::unexpected(image.error());
-  return image.has_value();
 }
 
 namespace {
@@ -215,6 +200,7 @@ Result<Realised> ImageBuilder::run() {
   Realised realised{.kind = EnvironmentKind::container};
   realised.image = image.id;
   realised.config = std::move(image.config);
+  realised.bytes = image.bytes;
   realised.lock = {image.id};
   std::ranges::sort(image.digests);
   realised.lock.insert(realised.lock.end(), image.digests.begin(), image.digests.end());

@@ -12,11 +12,4 @@ namespace trainyard::env {
 Result<Realised> build_image(const Environment& environment, const fs::path& folder,
                              const Settings& settings, Watcher& watcher);
 
-// Whether it can still be used: an admin may have removed the image from the engine.
-Result<bool> image_is_there(const Realised& realised, const fs::path& folder,
-                            const Settings& settings);
-
-// "trainyard/env:8f31c02b71aa"
-std::string image_tag(std::string_view hash);
-
 }  // namespace trainyard::env

@@ -12,6 +12,7 @@
 #include "container/test_engine.h"
 #include "env/build_image_context.h"
 #include "env/build_image_layer.h"
+#include "env/engine_images.h"
 #include "env/test_settings.h"
 #include "snapshot/capture.h"
 

@@ -211,11 +211,26 @@ Status Shelf::update(const Held& held, const Realised& realised) const {
   return write_about(held.folder, realised);
 }
 
-Result<Shelf::Trimmed> Shelf::trim(uint64_t bytes_max) const {
+Status Shelf::discard(const Realised& useless) const {
+  const std::string& hash = useless.hash;
+  TRY(check_hash(hash));
+  TRY_SET(const auto making, take(folder_, hash, Part::making, Want::alone, Wait::no));
+  if (!making) return {};
+  TRY_SET(const bool unused, lock_part(*making, Part::use, Want::alone, Wait::no));
+  const auto about = read_about(folder_ / hash);
+  if (!unused || !about || !(*about == useless)) return {};
+  TRY(remove_whole(folder_, hash));
+  std::error_code none;
+  fs::remove(lock_path(folder_, hash), none);
+  return {};
+}
+
+Result<Shelf::Trimmed> Shelf::trim(uint64_t bytes_max, const Leaves& leaves) const {
   struct Candidate {
     int64_t used_ns = 0;
     uint64_t bytes = 0;
     std::string hash;
+    Realised realised;
   };
   TRY_SET(const auto all, list(folder_));
   TRY(sync_new(folder_, all));
@@ -228,7 +243,7 @@ Result<Shelf::Trimmed> Shelf::trim(uint64_t bytes_max) const {
       const bool known = ::stat(lock_path(folder_, hash).c_str(), &used) == 0;
       const int64_t used_ns =
           known ? used.st_mtim.tv_sec * 1'000'000'000 + used.st_mtim.tv_nsec : 0;
-      candidates.push_back({used_ns, about->bytes, hash});
+      candidates.push_back({used_ns, about->bytes, hash, *about});
       total += about->bytes;
     }
     if (about && shelved.half_made.empty()) continue;
@@ -251,6 +266,7 @@ Result<Shelf::Trimmed> Shelf::trim(uint64_t bytes_max) const {
     if (!making) continue;
     TRY_SET(const bool unused, lock_part(*making, Part::use, Want::alone, Wait::no));
     if (!unused) continue;
+    if (leaves) leaves(candidate.realised);
     TRY(remove_whole(folder_, candidate.hash));
     std::error_code none;
     fs::remove(lock_path(folder_, candidate.hash), none);

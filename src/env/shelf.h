@@ -54,7 +54,12 @@ class Shelf {
     int environments = 0;
     uint64_t bytes = 0;
   };
-  Result<Trimmed> trim(uint64_t bytes_max) const;
+  // `leaves` is told of each that goes, before it does, while nobody can use or make it.
+  using Leaves = std::function<void(const Realised& realised)>;
+  Result<Trimmed> trim(uint64_t bytes_max, const Leaves& leaves = {}) const;
+
+  // Takes one away that is of no use any more; not one that is in use, or has become another since.
+  Status discard(const Realised& useless) const;
 
  private:
   fs::path folder_;

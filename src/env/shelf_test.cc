@@ -253,6 +253,43 @@ TEST_CASE("what is new of it is kept") {
   CHECK((*shelf.find(kHash))->realised.tree == kOther);
 }
 
+TEST_CASE("one that is of no use any more is taken away, unless it is in use or another since") {
+  const TempDir temp;
+  const Shelf shelf(temp.path());
+  Realised useless;
+  {
+    const auto held = shelf.make(kHash, making());
+    REQUIRE(held);
+    useless = held->realised;
+    REQUIRE(shelf.discard(useless));
+    CHECK(*shelf.find(kHash));
+    Realised other = useless;
+    other.image = "sha256:1";
+    REQUIRE(shelf.update(*held, other));
+  }
+  REQUIRE(shelf.discard(useless));
+  CHECK(*shelf.find(kHash));
+  useless.image = "sha256:1";
+  REQUIRE(shelf.discard(useless));
+  CHECK(!*shelf.find(kHash));
+  REQUIRE(shelf.discard(useless));
+  CHECK(shelf.make(kHash, making()));
+}
+
+TEST_CASE("whoever wants to know is told of those that are trimmed, and of no others") {
+  const TempDir temp;
+  const Shelf shelf(temp.path());
+  for (const std::string& hash : {kHash, kOther}) REQUIRE(shelf.make(hash, making(100)));
+  used_ago(temp.path(), kHash, 100);
+  std::vector<std::string> told;
+  const auto leaves = [&](const Realised& realised) {
+    told.push_back(realised.hash);
+    CHECK(fs::exists(shelf.place(realised.hash)));
+  };
+  REQUIRE(shelf.trim(150, leaves));
+  CHECK(told == std::vector<std::string>{kHash});
+}
+
 TEST_CASE("a full disk is told as one, and nothing half-made stays on it") {
   const TempDir temp;
   constexpr int kNotAllowed = 77;

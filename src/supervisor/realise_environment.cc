@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "client/blobs.h"
-#include "env/build_image.h"
+#include "env/engine_images.h"
 #include "env/settle_conda.h"
 #include "supervisor/contain.h"
 #include "supervisor/environment.h"
@@ -107,21 +107,11 @@ bool is_enough(const env::Shelf::Held& held, const container::Runtime* runtime) 
   return runtime == nullptr || !runtime->needs_root() || has_root(held);
 }
 
-// What an image is called that this node's engine was given: of its content, since what the recipe
-// names may be another image tomorrow.
-std::string name_here(const Realised& realised) {
-  constexpr std::string_view kKind = "sha256:";
-  std::string_view id = realised.image;
-  if (id.starts_with(kKind)) id.remove_prefix(kKind.size());
-  constexpr size_t kDigits = 12;
-  return env::image_tag(realised.hash) + "-" + std::string(id.substr(0, kDigits));
-}
-
 // Gives this node's engine an image that was made elsewhere, or before there was an engine; once,
 // though several attempts begin together.
 Status load_image(Context& context, const env::Shelf::Held& held) {
   container::Runtime& runtime = *context.environment.runtime;
-  const std::string name = name_here(held.realised);
+  const std::string name = env::given_image_tag(held.realised);
   TRY_SET(const Fd lock, open_file(held.folder / "image.lock", O_RDWR | O_CREAT, 0600));
   if (::flock(lock.get(), LOCK_EX) != 0) return fail_errno(errno, "lock the image");
   TRY_SET(const auto found, runtime.find_image({name}));
@@ -141,19 +131,43 @@ Status settle_image(Context& context, const env::Shelf::Held& held) {
   container::Runtime* runtime = context.environment.runtime.get();
   context.environment.image = held.realised.image;
   if (runtime == nullptr || runtime->needs_root() || !has_root(held)) return {};
-  TRY_SET(const auto found, runtime->find_image({held.realised.image, name_here(held.realised)}));
+  TRY_SET(const auto found,
+          runtime->find_image({held.realised.image, env::given_image_tag(held.realised)}));
   if (!found) return load_image(context, held);
   context.environment.image = *found;
   return {};
+}
+
+// Whether this node's engine has the very image: then nothing need be fetched.
+Result<bool> has_image(Context& context, const Realised& realised) {
+  container::Runtime* runtime = context.environment.runtime.get();
+  if (runtime == nullptr || runtime->needs_root()) return false;
+  TRY_SET(const auto found, runtime->find_image({realised.image, env::given_image_tag(realised)}));
+  return found.has_value();
+}
+
+// Whether its engine has lost it, with nothing here to make it of: images are others' to remove
+// too.
+Result<bool> lost_image(Context& context, const env::Shelf::Held& held) {
+  const container::Runtime* runtime = context.environment.runtime.get();
+  if (runtime == nullptr || runtime->needs_root() || has_root(held)) return false;
+  TRY_SET(const bool there, has_image(context, held.realised));
+  return !there;
 }
 
 Status realise_here(Context& context, const std::string& hash, const env::Shelf& shelf) {
   Asking asking(context);
   const container::Runtime* runtime = context.environment.runtime.get();
   const bool bare = runtime != nullptr && runtime->needs_root();
+  bool looked = false;
   // It may be taken away between two of our looks, if it was used long ago.
   for (;;) {
     TRY_SET(auto held, shelf.find(hash));
+    if (held && !looked) {
+      TRY_SET(const bool lost, lost_image(context, *held));
+      if (lost) held.reset();  // The server looks too, and makes it again.
+      looked = true;
+    }
     if (held && is_enough(*held, runtime)) {
       TRY(settle_image(context, *held));
       asking.keep_lock(held->realised);
@@ -174,14 +188,6 @@ Status check_python(const env::Shelf::Held& held) {
   return fail(ErrorKind::not_found,
               "its Python, " + (error ? python : target).string() + ", is not on this node",
               "Install it there, name another with python in the recipe, or run in a container.");
-}
-
-// Whether this node's engine has the very image: then nothing need be fetched.
-Result<bool> has_image(Context& context, const Realised& realised) {
-  container::Runtime* runtime = context.environment.runtime.get();
-  if (runtime == nullptr || runtime->needs_root()) return false;
-  TRY_SET(const auto found, runtime->find_image({realised.image, name_here(realised)}));
-  return found.has_value();
 }
 
 // Of what was fetched without its files, as an engine had the image then.
@@ -217,7 +223,9 @@ Result<env::Shelf::Held> fetch_environment(Context& context, Asking& asking,
   };
   TRY_SET(env::Shelf::Held held, shelf.make(hash, make));
   // The one we hold stays.
-  if (const auto trimmed = shelf.trim(kNodeBytesMax); !trimmed) {
+  env::EngineImages images(context.clock, {.variables = runtime_variables(context.assignment)});
+  const auto leaves = [&](const Realised& gone) { images.forget(gone); };
+  if (const auto trimmed = shelf.trim(kNodeBytesMax, leaves); !trimmed) {
     context.log.line("environments are not trimmed: " + trimmed.error().message);
   }
   return held;

@@ -3,7 +3,6 @@ import http.server
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -154,17 +153,31 @@ class Containers:
         log = self.build_log(run)
         self.assertIn("the reason", log)
 
-    def test_an_image_that_was_removed_from_the_engine_can_be_made_again(self):
+    def test_an_image_that_was_removed_from_the_engine_is_made_again(self):
         self.write("image/Dockerfile", "FROM tiny\nRUN echo again > /made\n")
         self.write("job.yml", "command: cat /made\nenvironment:\n  build:\n    path: image\n")
         hash_ = self.create("job.yml")["environment"]["hash"]
         self.engine.cli("rmi", "-f", f"trainyard/env:{hash_[:12]}")
         run = self.create("job.yml")
-        self.assertEqual(run["status"], "Failed")
-        folder = self.home / "environments" / hash_
-        self.assertIn(f"remove {folder}, and the next run makes it again", run["reason"])
-        shutil.rmtree(folder)
-        self.assertEqual(self.create("job.yml")["status"], "Completed")
+        self.assertEqual((run["status"], run["environment"]["hash"]), ("Completed", hash_), run)
+        self.assertEqual(self.console(run["id"]), "again\n")
+        self.assertIn("echo again", self.build_log(run))
+
+    def test_an_environment_that_makes_room_takes_its_image_along(self):
+        self.ok("server", "start", "--environments-max", "1")
+
+        def named(text):
+            self.write("image/Dockerfile", f"FROM tiny\nRUN echo {text} > /made\n")
+            self.write("job.yml", "command: cat /made\nenvironment:\n  build:\n    path: image\n")
+            run = self.create("job.yml")
+            self.assertEqual(run["status"], "Completed", run)
+            return f"trainyard/env:{run['environment']['hash'][:12]}"
+        first = named("first")
+        self.assertTrue(self.engine.cli("images", "-q", first))
+        second = named("second")
+        wait_until(lambda: not self.engine.cli("images", "-q", first), "the first to be gone")
+        self.assertTrue(self.engine.cli("images", "-q", second))
+        self.assertTrue(self.engine.cli("images", "-q", "tiny"))
 
     # ---- how it ends ----
 
