@@ -11,9 +11,10 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import engines
 import machines
-from yard import alive, main, wait_until
+from yard import YardTest, alive, main, wait_until
 
 NONE = "unix:///no-such-socket"
+WHICH = ("sh", "-c", "test -e /.dockerenv && echo docker || echo bubblewrap")
 
 
 class Elsewhere(machines.Yard):
@@ -107,25 +108,22 @@ class Runtimes(Elsewhere):
         engines.skip_without("bwrap")
         super().setUp()
 
-    # In bubblewrap's there is no first process of an engine's.
-    WHICH = ("sh", "-c", "test -e /.dockerenv && echo docker || echo bubblewrap")
-
     def test_a_machine_without_an_engine_uses_bubblewrap_and_gives_its_files_to_one_that_comes(self):
         self.join_with(NONE)
-        self.assertEqual(self.run_there(*self.WHICH), "bubblewrap\n")
+        self.assertEqual(self.run_there(*WHICH), "bubblewrap\n")
         docker = self.started(engines.Docker())
         self.join_with(docker.url)
-        self.assertEqual(self.run_there(*self.WHICH), "docker\n")
+        self.assertEqual(self.run_there(*WHICH), "docker\n")
         self.assertEqual(len(self.given(docker)), 1)
 
     def test_a_machine_with_both_uses_the_engine_unless_it_is_told_otherwise(self):
         docker = self.started(engines.Docker())
         self.join_with(docker.url)
-        self.assertEqual(self.run_there(*self.WHICH, options=("--docker-arg", "--cap-add SYS_PTRACE")), "docker\n")
+        self.assertEqual(self.run_there(*WHICH, options=("--docker-arg", "--cap-add SYS_PTRACE")), "docker\n")
         self.join_with(docker.url, TRAINYARD_CONTAINER_RUNTIME="bubblewrap")
-        self.assertEqual(self.run_there(*self.WHICH), "bubblewrap\n")
+        self.assertEqual(self.run_there(*WHICH), "bubblewrap\n")
         # The run's own word is the last.
-        self.assertEqual(self.run_there(*self.WHICH, options=(
+        self.assertEqual(self.run_there(*WHICH, options=(
             "--env-var", "TRAINYARD_CONTAINER_RUNTIME=docker", "--env-var", f"DOCKER_HOST={docker.url}")), "docker\n")
 
     def test_a_machine_with_neither_says_what_to_start(self):
@@ -143,6 +141,25 @@ class Runtimes(Elsewhere):
             if name not in programs:
                 (folder / name).symlink_to(f"/usr/bin/{name}")
         return folder
+
+
+class Later(YardTest):
+    """An engine that came after the image had been unpacked, on the server's own machine."""
+
+    def test_it_is_given_what_was_unpacked_without_it(self):
+        engines.skip_without("bwrap")
+        tar = self.scratch / "busybox.tar"
+        engines.make_busybox_root(tar)
+        self.env["DOCKER_HOST"] = NONE
+        words = ("submit", "-e", "test", "--image", f"rootfs:{tar}")
+        self.assertEqual(self.ok(*words, "--", *WHICH), "bubblewrap\n")
+        docker = engines.Docker()
+        self.addCleanup(docker.down)
+        docker.up()
+        for _ in range(2):
+            said = self.ok(*words, "--env-var", f"DOCKER_HOST={docker.url}", "--", *WHICH)
+            self.assertEqual(said, "docker\n")
+        self.assertEqual(len(docker.cli("images", "-q", "trainyard/env").split()), 1)
 
 
 if __name__ == "__main__":
