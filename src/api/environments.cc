@@ -268,10 +268,9 @@ void Environments::keep_lock(const Realised& realised, const Environment& enviro
   if (environment.recipe.kind != EnvironmentKind::venv) return;
   const fs::path folder = parts_.folder / "locks";
   const Status made = make_dirs(folder, 0700);
-  const Status kept =
-      made ? write_file(folder / environment.hash, join(realised.lock, "\n") + "\n", 0600,
-                        Durable::yes)
-           : made;
+  const Status kept = made ? write_file(folder / environment.hash, join(realised.lock, "\n") + "\n",
+                                        0600, Durable::yes)
+                           : made;
   if (!kept) parts_.log.warn("lock not kept", {{"error", kept.error().message}});
 }
 
