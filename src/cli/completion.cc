@@ -16,10 +16,11 @@ struct Meaning {
 
 // What stands for what in usages and in the tables of options.
 constexpr Meaning kTermMeanings[] = {
-    {"RUN", Source::runs},       {"RUN:PATH", Source::runs},
-    {"FILE", Source::files},     {"SCRIPT", Source::files},
-    {"DEST", Source::files},     {"DIR", Source::folders},
-    {"SECRET", Source::secrets}, {"NAME[:V]", Source::environments},
+    {"RUN", Source::runs},         {"RUN:PATH", Source::runs},
+    {"FILE", Source::files},       {"SCRIPT", Source::files},
+    {"DEST", Source::files},       {"DIR", Source::folders},
+    {"SECRET", Source::secrets},   {"NAME[:V]", Source::environments},
+    {"COMPUTE", Source::computes},
 };
 
 // Whose NAME or ID it is, by the beginning of an option's key or by a command's group.

@@ -262,4 +262,5 @@ TEST_CASE("a command's name may have three words, and a target is one that is th
   CHECK(real({"compute", "show", ""}).source == Source::computes);
   CHECK(real({"compute", "create", ""}).source == Source::nothing);
   CHECK(real({"submit", "--target", ""}).source == Source::computes);
+  CHECK(real({"workspace", "update", "--image-build-compute", ""}).source == Source::computes);
 }
