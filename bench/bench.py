@@ -203,14 +203,18 @@ def submit_in_venv(scratch):
         venv = ["--requirements", "requirements.txt"]
         home.run("submit", "-e", "bench", *venv, "--", "true")
         times = {"venv": [], "system": []}
-        for _ in range(40):
-            for kind, words in (("venv", venv), ("system", [])):
+        kinds = [("venv", venv), ("system", [])]
+        for _ in range(60):
+            for kind, words in kinds:
                 began = time.perf_counter()
                 home.run("submit", "-e", "bench", *words, "--", "true")
                 times[kind].append(time.perf_counter() - began)
+            kinds.reverse()
         ours, base = (statistics.median(times[kind]) for kind in ("venv", "system"))
-        yield row("submit -- true in a realised venv", f"{ours * ms:.1f} ms", f"system {base * ms:.1f} ms", ours / base,
-                  "<= 1.2x", ours / base <= 1.2)
+        # Each with its neighbour: what else the machine does is the same for both.
+        ratio = statistics.median(one / other for one, other in zip(times["venv"], times["system"]))
+        yield row("submit -- true in a realised venv", f"{ours * ms:.1f} ms", f"system {base * ms:.1f} ms", ratio,
+                  "<= 1.2x", ratio <= 1.2)
 
 
 def submit_true(scratch):
