@@ -142,6 +142,22 @@ class Containers:
         self.create("job.yml")
         self.assertEqual(len(list((self.home / "environments").glob("*/environment.json"))), 1)
 
+    def test_a_dockerfile_alone_is_a_job(self):
+        self.write("Dockerfile", "FROM tiny\nWORKDIR /app\nCOPY . .\nRUN mkdir models\nCMD sh main.sh\n")
+        self.write("main.sh", "pwd; echo made | tee models/m > outputs/o\n")
+        self.write("job.yml", "environment:\n  build:\n    path: .\n")
+        self.write("image.runconfig", "environment:\n  docker:\n    enabled: true\n    baseDockerfile: Dockerfile\n")
+        run = self.create("job.yml")
+        self.assertEqual((run["exitCode"], self.console(run["id"])), (0, "/app\n"), run)
+        done = self.run_cli("run", "submit-script", "-c", "image")
+        self.assertEqual((done.code, done.out), (0, "/app\n"), done)
+        # What is bound over a folder of the image outlives every container.
+        models = self.scratch / "models"
+        models.mkdir()
+        run = self.finish(self.json("job", "create", "-f", "job.yml", "--set",
+                                    f"resources.docker_args=-v {models}:/app/models")["id"])
+        self.assertEqual((run["exitCode"], (models / "m").read_text()), (0, "made\n"), run)
+
     def test_a_dockerfile_that_fails_shows_its_step(self):
         self.write("image/Dockerfile", "FROM tiny\nRUN echo the reason; exit 3\n")
         self.write("job.yml", "command: 'true'\nenvironment:\n  build:\n    path: image\n")
