@@ -64,8 +64,8 @@ TEST_CASE("a waiting phase says why") {
 }
 
 TEST_CASE("the phase in which a node is made ready tells of the job's preparation") {
-  Run run = run_with({{1, at(0), 1, "preparing", ""}, {2, at(9), 1, "ended", ""}},
-                     RunStatus::completed);
+  Run run =
+      run_with({{1, at(0), 1, "preparing", ""}, {2, at(9), 1, "ended", ""}}, RunStatus::completed);
   CHECK(timeline(run, at(20)).at(0).text == "its code was copied to the node");
   run.spec.preparation = "make";
   CHECK(timeline(run, at(20)).at(0).text ==
