@@ -16,7 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from engines import Docker, Podman, Registry, make_busybox_root, skip_without
-from slurm_lab import SlurmLab
+from lab_yard import LabTest
 from yard import TRAINYARD, YardTest, main, wait_until
 
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
@@ -91,6 +91,7 @@ class Contained(YardTest):
     @classmethod
     def setUpClass(cls):
         skip_without("bwrap")
+        super().setUpClass()
         cls.images = pathlib.Path(tempfile.mkdtemp(prefix="yard-images-"))
         cls.addClassCleanup(shutil.rmtree, cls.images, ignore_errors=True)
         cls.tar = cls.images / "busybox.tar"
@@ -99,6 +100,9 @@ class Contained(YardTest):
 
     def setUp(self):
         super().setUp()
+        self.before_serving()
+
+    def before_serving(self):
         self.env["TRAINYARD_CONTAINER_RUNTIME"] = "bubblewrap"
         self.env["DOCKER_HOST"] = "unix:///no-such-socket"  # Whatever the machine has.
 
@@ -378,17 +382,15 @@ def mpi_root():
     return path
 
 
-class Lab(Contained):
+class Lab(Contained, LabTest):
     """Nodes that share nothing with the server, as an ordinary user."""
+    LAB = {"nodes": 2}
+    TARGET = ("--max-nodes", 2)
 
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
         skip_without("mmdebstrap")
-        cls.lab = SlurmLab(nodes=2)
-        cls.addClassCleanup(cls.lab.down)
-        cls.lab.up()
-        cls.lab.needs_isolation()
+        super().setUpClass()
         root = cls.images / "root"
         root.mkdir()
         subprocess.run(["tar", "-xf", mpi_root(), "-C", root, "--exclude=./dev/*"], check=True)
@@ -396,23 +398,6 @@ class Lab(Contained):
         cls.debian = f"rootfs:{cls.images / 'debian.tar'}"
         subprocess.run(["tar", "-cf", cls.images / "debian.tar", "-C", root, "."], check=True)
         shutil.rmtree(root)
-
-    def setUp(self):
-        super().setUp()
-        self.env.update(self.lab.env)
-        self.server = self.start("server", "run", "--listen", f"{self.lab.address}:0", "--insecure")
-        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
-        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", 2)
-
-    def leave_nothing(self):
-        for run in self.json("run", "list"):
-            if run["status"] not in ("Completed", "Failed", "Canceled"):
-                self.run_cli("run", "cancel", run["id"])
-                self.run_cli("run", "wait", run["id"])
-        wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty", 90)
-        self.server.send_signal(signal.SIGTERM)
-        self.server.wait(20)
-        super().leave_nothing()
 
     def on_lab(self, *words, nodes=2, ranks=2, image=None):
         variable = ("--env-var", "TRAINYARD_CONTAINER_RUNTIME=bubblewrap")

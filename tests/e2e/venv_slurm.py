@@ -1,12 +1,11 @@
 """Virtual environments on a real Slurm whose nodes have no way out: made once by the server, fetched by hash."""
 import pathlib
-import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from slurm_lab import SlurmLab
+from lab_yard import LabTest
 from wheels import SlowIndex, wheel
-from yard import YardTest, main, wait_until
+from yard import main, wait_until
 
 SHOW = """
 import os, sys, apple
@@ -14,17 +13,11 @@ print("apple", apple.version, os.environ["SLURMD_NODENAME"], sys.prefix)
 """
 
 
-class VenvSlurm(YardTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = SlurmLab(nodes=4)
-        cls.addClassCleanup(cls.lab.down)
-        cls.lab.up()
-        cls.lab.needs_isolation()
+class VenvSlurm(LabTest):
+    LAB = {"nodes": 4}
+    TARGET = ("--max-nodes", 4)
 
-    def setUp(self):
-        super().setUp()
-        self.env.update(self.lab.env)
+    def before_serving(self):
         # A Python that the nodes have too.
         self.env["PATH"] = ":".join(part for part in self.env["PATH"].split(":") if "pyenv" not in part)
         self.wheels = self.scratch / "wheels"
@@ -32,17 +25,6 @@ class VenvSlurm(YardTest):
         wheel(self.wheels, "pear", "2.5")
         self.write("show.py", SHOW)
         self.write("requirements.txt", f"--no-index\n--find-links {self.wheels}\napple==1.0\n")
-        self.serve()
-        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", "4")
-
-    def serve(self):
-        self.server = self.start("server", "run", "--listen", f"{self.lab.address}:0", "--insecure")
-        wait_until(lambda: self.run_cli("server", "status").code == 0, "the server runs")
-
-    def leave_nothing(self):
-        self.server.send_signal(signal.SIGTERM)
-        self.server.wait(20)
-        super().leave_nothing()
 
     def submit(self, *words):
         return self.ok("submit", "--target", "lab", "--requirements", "requirements.txt", "--async", *words, "--",
@@ -127,8 +109,7 @@ class VenvSlurm(YardTest):
         index = self.slow_index()
         run = self.hold()
         self.assertTrue(index.begun.wait(60))
-        self.server.kill()
-        self.server.wait(20)
+        self.kill_server()
         index.begun.clear()
         self.serve()
         self.assertTrue(index.begun.wait(60))  # Nobody had to ask for it.

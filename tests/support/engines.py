@@ -80,8 +80,9 @@ class Engine:
     def start(self):
         """Starts the daemon; also again, after kill()."""
         with open(self.folder / "log", "ab") as log:
+            # conmon writes a file `oom` where it stands.
             self.daemon = subprocess.Popen(self.words(), env=self.env, stdin=subprocess.DEVNULL, stdout=log,
-                                           stderr=log, start_new_session=True)
+                                           stderr=log, start_new_session=True, cwd=self.folder)
         end = time.monotonic() + UP_S
         while not self.answers():
             if self.daemon.poll() is not None or time.monotonic() > end:
