@@ -4,7 +4,7 @@ and deciding that what it makes is there. Part of bench.py's table; alone it pri
 
 uv is taken from PATH, or installed by pip. Wheels are fetched once and are a local index for all: a
 network's minutes are nobody's merit. Builds are made in memory where there is room, since a disk
-writes what one has made while the next is measured; and by turns, each compared with its neighbour.
+writes what one has made while the next is measured; and by turns.
 Where the wheels cannot be had the rows that need them are left out.
 """
 import os
@@ -124,15 +124,16 @@ def builds_in(folder):
     if tools is None:
         return
     builds = Builds(folder, file, *tools)
-    pairs = []
-    for turn in range(ROUNDS):
-        ways = [builds.ours, builds.by_uv]
-        times = {way: cold(way, builds) for way in (ways if turn % 2 else ways[::-1])}
-        pairs.append((times[builds.ours], times[builds.by_uv]))
-    ours, base = (statistics.median(times) for times in zip(*pairs))
-    ratio = statistics.median(ours / base for ours, base in pairs)
-    yield (f"environment: first build, {len(PACKAGES)} packages", f"{ours:.2f} s", f"uv {base:.2f} s", ratio,
-           "<= 1.1x", ratio <= 1.1)
+    ways = [builds.ours, builds.by_uv]
+    times = {way: [] for way in ways}
+    for _ in range(ROUNDS):
+        for way in ways:
+            times[way].append(cold(way, builds))
+        ways.reverse()
+    # The quickest of each: it takes both cores for seconds, and whatever else runs only adds to it.
+    ours, base = min(times[builds.ours]), min(times[builds.by_uv])
+    yield (f"environment: first build, {len(PACKAGES)} packages", f"{ours:.2f} s", f"uv {base:.2f} s", ours / base,
+           "<= 1.1x", ours / base <= 1.1)
     warm = folder / "warm"
     builds.ours(warm)
     ours = statistics.median(builds.ours(warm) for _ in range(ROUNDS))
