@@ -1,6 +1,7 @@
 #include "runtime/container_meter.h"
 
 #include <doctest/doctest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,6 +114,10 @@ TEST_CASE("without a control group of its own a container is the tree of its pro
   proc.write(std::to_string(getpid()) + "/cmdline", std::string("conmon\0-c\0", 10) + kId);
   const auto meter = proc.open();
   REQUIRE(meter.has_value());
+  // A program that has only just been started has nothing in memory yet.
+  for (int tries = 0; tries < 10'000 && read_process(proc.pid)->memory_bytes == 0; ++tries) {
+    ::poll(nullptr, 0, 1);
+  }
   const Usage usage = meter->read().value();
   CHECK(usage.memory_bytes > 0);
   CHECK(usage.memory_bytes < 2 * read_process(proc.pid)->memory_bytes);
