@@ -144,7 +144,9 @@ def builds_in(folder):
     # runs; it is looked at only for one that would sleep.
     (ours, clock), (base, uvs) = (map(min, zip(*times[way])) for way in (builds.ours, builds.by_uv))
     yield (f"environment: first build, {len(PACKAGES)} packages", f"{ours:.2f} s of CPU", f"uv {base:.2f} s", ours / base,
-           "<= 1.1x", ours / base <= 1.1 and clock / uvs <= ASLEEP)
+           "<= 1.1x", ours / base <= 1.1)
+    yield ("  by the clock, the quickest of each", f"{clock:.2f} s", f"uv {uvs:.2f} s", clock / uvs, f"<= {ASLEEP}x",
+           clock / uvs <= ASLEEP)
     warm = folder / "warm"
     builds.ours(warm)
     ours = statistics.median(builds.ours(warm) for _ in range(ROUNDS))
