@@ -267,13 +267,14 @@ bool EngineCarrier::stopped_already() const {
   return ::poll(&one, 1, 0) > 0;
 }
 
-// docker says so. podman does not always: a limit, and a SIGKILL that nobody here has sent, are the
-// kernel's doing.
+// An engine says so, but not always: of podman's programs some do not tell it, and docker forgets
+// it where its container's end comes to its ears first. A limit, and a SIGKILL that nobody here has
+// sent, are the kernel's doing.
 bool EngineCarrier::ran_out_of_memory(int code, bool killed) {
   if (code == 0) return false;
   const auto state = api_.state(id_);
   if (state && state->out_of_memory) return true;
-  return engine_.podman && plan_.memory_bytes > 0 && code == kExitKilled && !killed;
+  return plan_.memory_bytes > 0 && code == kExitKilled && !killed;
 }
 
 void EngineCarrier::note(std::string_view text) const {
