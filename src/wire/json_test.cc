@@ -29,6 +29,15 @@ RunSpec full_spec() {
 
 }  // namespace
 
+TEST_CASE("a member that is not there is null, of whatever is asked") {
+  const Json json = {{"a", 1}, {"b", nullptr}};
+  CHECK(wire::member(json, "a") == 1);
+  CHECK(wire::member(json, "b").is_null());
+  CHECK(wire::member(json, "c").is_null());
+  CHECK(wire::member(Json::array({1}), "a").is_null());
+  CHECK(wire::member(Json("text"), "a").is_null());
+}
+
 TEST_CASE("a spec survives the way there and back") {
   const RunSpec spec = full_spec();
   const Result<Json> json = wire::parse(wire::dump(wire::encode(spec)));
