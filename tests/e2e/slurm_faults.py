@@ -1,5 +1,6 @@
 """What goes wrong on a real Slurm, and what becomes of runs then: controllers and nodes that die, orphans, a server
 that is away, cancels in every state, bad setup, jobs that others cancel."""
+import contextlib
 import os
 import pathlib
 import shutil
@@ -80,8 +81,13 @@ class Faults(LabTest):
                           f"echo attempt $TRAINYARD_ATTEMPT on $SLURMD_NODENAME; test $TRAINYARD_ATTEMPT = 2 || {HOLD}")
         node = wait_until(lambda: self.console(run).split(), "it runs")[-1]
         frozen = self.lab.processes_on(node)
-        for pid in frozen:
-            os.kill(pid, signal.SIGSTOP)
+
+        def tell_all(what):
+            for pid in frozen:
+                with contextlib.suppress(ProcessLookupError):  # One that goes on ends others, and `sleep`s end.
+                    os.kill(pid, what)
+
+        tell_all(signal.SIGSTOP)
         try:
             self.lab.wait_for_state(node, "down*", "down", seconds=120)
             given_up = time.monotonic()
@@ -90,8 +96,7 @@ class Faults(LabTest):
             self.assertLess(time.monotonic() - given_up, 15)
             ended = self.finish(run, 60)
         finally:
-            for pid in frozen:
-                os.kill(pid, signal.SIGCONT)
+            tell_all(signal.SIGCONT)
         self.assertEqual(ended["status"], "Completed", ended["reason"])
         self.assertEqual(ended["attempts"][0]["status"], "evicted")
 
