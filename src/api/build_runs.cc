@@ -170,7 +170,7 @@ Result<Run> BuildRuns::wait_for(const RunId& id, env::Watcher& watcher) {
   BuildConsole console(parts_.logs, id, watcher);
   for (;;) {
     // The state first: when it is final, what is read after it is all there will be.
-    TRY_SET(const Run run, parts_.control.run(id));
+    TRY_SET(Run run, parts_.control.run(id));
     TRY(console.read());
     if (run.life.status == RunStatus::completed) return run;
     if (is_final(run.life.status)) return not_built(run, console.error());

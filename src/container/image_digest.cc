@@ -168,7 +168,7 @@ Result<std::string> ImageDigests::of(const std::string& reference) {
     const auto known = known_.find(reference);
     if (known != known_.end() && known->second.stamp == before) return known->second.digest;
   }
-  TRY_SET(const std::string digest, digest_of(source));
+  TRY_SET(std::string digest, digest_of(source));
   TRY_SET(const Stamp after, stamp_of(source.path));
   if (!(after == before)) {
     return fail(ErrorKind::conflict, source.path.string() + " changes while it is read",
