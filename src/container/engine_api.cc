@@ -137,18 +137,22 @@ Status EngineApi::remove(const std::string& id) {
   return {};
 }
 
-Result<std::vector<std::string>> EngineApi::list(const std::string& label) {
-  const wire::Json filters{{"label", wire::Json::array({label})}};
-  const std::string target =
-      "/containers/json?all=1&filters=" + http::encode_url(wire::dump(filters));
-  TRY_SET(const http::Response answer, ask(request(http::Method::get, target), "list containers"));
-  TRY_SET(const wire::Json json, wire::parse(answer.body));
+Result<std::vector<std::string>> EngineApi::ids_in(std::string_view list) {
+  TRY_SET(const wire::Json json, wire::parse(list));
   std::vector<std::string> ids;
   for (const wire::Json& one : json) {
     TRY_SET(std::string id, wire::string_member(one, "Id"));
     ids.push_back(std::move(id));
   }
   return ids;
+}
+
+Result<std::vector<std::string>> EngineApi::list(const std::string& label) {
+  const wire::Json filters{{"label", wire::Json::array({label})}};
+  const std::string target =
+      "/containers/json?all=1&filters=" + http::encode_url(wire::dump(filters));
+  TRY_SET(const http::Response answer, ask(request(http::Method::get, target), "list containers"));
+  return ids_in(answer.body);
 }
 
 }  // namespace trainyard::container

@@ -126,6 +126,7 @@ class EngineApi {
 
  private:
   Result<http::Response> ask(http::ClientRequest request, std::string_view doing);
+  static Result<std::vector<std::string>> ids_in(std::string_view list);
   Status follow(http::ClientRequest request, std::string_view doing, const Watch& watch,
                 const std::function<void(const wire::Json&)>& also = {});
   Result<std::string> import_tar(http::ClientRequest body, const std::string& from,

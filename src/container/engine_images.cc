@@ -287,13 +287,7 @@ Result<std::vector<std::string>> EngineApi::images_with(const std::string& label
           ask(image_request(http::Method::get,
                             "/images/json?filters=" + http::encode_url(wire::dump(filters))),
               "list images"));
-  TRY_SET(const wire::Json json, wire::parse(answer.body));
-  std::vector<std::string> ids;
-  for (const wire::Json& one : json) {
-    TRY_SET(std::string id, wire::string_member(one, "Id"));
-    ids.push_back(std::move(id));
-  }
-  return ids;
+  return ids_in(answer.body);
 }
 
 Status EngineApi::commit(const std::string& container, const std::string& name,
