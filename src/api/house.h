@@ -79,6 +79,11 @@ class House {
   void run_changed(const RunId& run);
   // Wakes who reads its console and files.
   void run_printed(const RunId& run);
+  // Adds a line to the server's own log of the run, system_logs/server.txt.
+  void add_note(const RunId& run, std::string_view line);
+  // What the run printed and put out outlives the power. A disk that cannot is noted in our log: it
+  // must not keep a run from ending.
+  void seal(const RunId& run);
 
   // The name of a system user; `look_up` is asked once each.
   std::string system_name(unsigned uid, std::string (*look_up)(unsigned));
@@ -127,6 +132,7 @@ class House {
  private:
   std::atomic<bool> open_{false};
   std::atomic<bool> stopping_{false};
+  std::mutex notes_;  // One line at a time.
   Guarded<std::map<unsigned, std::string>> system_names_;
   Guarded<std::optional<seal::Box>> box_;
 };

@@ -26,8 +26,15 @@ Status check_may_write(const Call& call) {
 }
 
 Result<http::Response> take_reports(const Call& call) {
-  TRY_SET(const AttemptNode node, node_of(call));
+  TRY_SET(AttemptNode node, node_of(call));
   TRY_SET(const Json body, body_object(call.request));
+  // A supervisor of an earlier version tells neither.
+  if (body.contains("instance")) {
+    TRY_SET(node.instance, wire::string_member(body, "instance"));
+  }
+  if (body.contains("epoch")) {
+    TRY_SET(node.epoch, wire::string_member(body, "epoch"));
+  }
   std::vector<Report> reports;
   const auto list = body.find("reports");
   if (list != body.end() && !list->is_array()) {
@@ -39,18 +46,10 @@ Result<http::Response> take_reports(const Call& call) {
       reports.push_back(std::move(report));
     }
   }
-  // What the run printed and put out is on disk before the word that it is over. A disk that cannot
-  // must not keep the run from ending.
+  // What the run printed and put out is on disk before it is recorded as over.
   const bool ended = std::ranges::any_of(
       reports, [](const Report& report) { return report.kind == ReportKind::ended; });
-  if (ended) {
-    for (const Status& synced :
-         {call.house.logs.seal(attempt_of(call).run), call.house.blobs.sync()}) {
-      if (synced) continue;
-      call.house.log.warn("not synced",
-                          {{"run", attempt_of(call).run.value}, {"error", synced.error().message}});
-    }
-  }
+  if (ended) call.house.seal(attempt_of(call).run);
   TRY_SET(const Orders orders, call.house.control->report(node, reports));
   return answer(wire::encode(orders));
 }
@@ -112,11 +111,16 @@ Result<http::Response> append_console(const Call& call) {
   if (rank < 0 || rank >= glance->ranks) {
     return fail(ErrorKind::invalid, "the run has no rank " + std::to_string(rank));
   }
+  TRY_SET(const int64_t lost, query_number(call.request, "lost", 0, {0, 1}));
   TRY_SET(const std::vector<logs::Piece> pieces, pieces_of(call.request.body));
-  TRY_SET(const uint64_t size, call.house.logs.append(attempt_of(call), static_cast<int>(rank),
-                                                      static_cast<uint64_t>(from), pieces));
+  logs::LogStore& logs = call.house.logs;
+  TRY_SET(const uint64_t size,
+          logs.append(attempt_of(call), static_cast<int>(rank), static_cast<uint64_t>(from), pieces,
+                      lost == 1 ? logs::Console::Gap::lost : logs::Console::Gap::refused));
+  TRY_SET(const uint64_t durable, logs.durable(attempt_of(call), static_cast<int>(rank)));
   call.house.run_printed(attempt_of(call).run);
-  return http::Response::json("{\"size\":" + std::to_string(size) + "}");
+  return http::Response::json("{\"size\":" + std::to_string(size) +
+                              ",\"durable\":" + std::to_string(durable) + "}");
 }
 
 Result<http::Response> append_file(const Call& call) {
@@ -135,7 +139,7 @@ Result<http::Response> append_file(const Call& call) {
   TRY_SET(const uint64_t size,
           call.house.logs.append_file(
               run, file.number, static_cast<uint64_t>(from), call.request.body,
-              reset == 1 ? logs::LogStore::Reset::yes : logs::LogStore::Reset::no));
+              reset == 1 || file.created ? logs::LogStore::Reset::yes : logs::LogStore::Reset::no));
   call.house.run_printed(run);
   return http::Response::json("{\"size\":" + std::to_string(size) + "}");
 }
@@ -152,7 +156,9 @@ constexpr RouteRow kAttemptsRoutes[] = {
      wait_for_orders, "The orders, once they say more than `cancel`, `go` and `stop`.",
      "node cancel go stop done execs wait"},
     {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", Needs::attempt, Attempts::allowed,
-     append_console, "Appends console frames: {\"size\"}.", "from", kConsoleBodyMax},
+     append_console,
+     "Appends console frames: {\"size\", \"durable\"}. `lost`: what lies before `from` is gone.",
+     "from lost", kConsoleBodyMax},
     {post, "/api/v1/runs/{id}/attempts/{n}/files", Needs::attempt, Attempts::allowed, append_file,
      "Appends to a file of logs/ or system_logs/: {\"size\"}.", "path from reset", kFileBodyMax},
 };

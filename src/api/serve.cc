@@ -142,6 +142,8 @@ Status Serving::start_control() {
         image_digests_.settle(recipe);
         return {};
       },
+      .note = [this](const RunId& run, const std::string& line) { house_->add_note(run, line); },
+      .seal = [this](const RunId& run) { house_->seal(run); },
       .changed = [this](const RunId& run) { house_->run_changed(run); },
   });
   targets_ = std::make_unique<Targets>(Targets::Parts{.clock = *clock_,

@@ -89,6 +89,10 @@ class Control {
     // Runs for elsewhere are held until theirs is; none: nobody is.
     EnvironmentReady environment_ready = {};
     SettleRecipe settle_recipe;  // None: a hash is the same for all machines.
+    // A line for the run's system log.
+    std::function<void(const RunId&, const std::string& line)> note = {};
+    // Syncs what the run printed: before it is written down that nothing more will come.
+    std::function<void(const RunId&)> seal = {};
     // A run's version grew: wakes its readers.
     std::function<void(const RunId&)> changed;
   };

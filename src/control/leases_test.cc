@@ -1,3 +1,7 @@
+#include <sys/resource.h>
+
+#include <csignal>
+
 #include "control/yard.h"
 
 using namespace trainyard;
@@ -25,6 +29,43 @@ TEST_CASE("a supervisor lost before user code ran is replaced, three times; afte
   yard.control->tick();
   CHECK(yard.status("late") == RunStatus::failed);
   CHECK(yard.run("late").life.attempt == 1);
+  CHECK(yard.control->load().cpus_used == 0);
+}
+
+TEST_CASE("a loss that the disk refuses is tried again after longer and longer pauses") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  REQUIRE(
+      yard.report("run-1", 1, {phase(1, ReportKind::preparing), phase(2, ReportKind::starting)}));
+  struct FullDisk {
+    rlimit before{};
+    FullDisk() {
+      std::signal(SIGXFSZ, SIG_IGN);
+      getrlimit(RLIMIT_FSIZE, &before);
+      const rlimit none{1, before.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &none);
+    }
+    ~FullDisk() {
+      setrlimit(RLIMIT_FSIZE, &before);
+      std::signal(SIGXFSZ, SIG_DFL);
+    }
+  };
+  {
+    const FullDisk full;
+    yard.engine.end({RunId{"run-1"}, 1}, "killed by signal 9");
+    CHECK(yard.control->tick() == yard.clock.steady() + seconds(1));
+    CHECK(yard.control->tick() == yard.clock.steady() + seconds(1));  // Woken, and not tried.
+    yard.clock.advance(seconds(1));
+    CHECK(yard.control->tick() == yard.clock.steady() + seconds(2));
+    yard.clock.advance(seconds(2));
+    CHECK(yard.control->tick() == yard.clock.steady() + seconds(4));
+    CHECK(yard.status("run-1") == RunStatus::starting);
+  }
+  yard.clock.advance(seconds(4));
+  yard.control->tick();
+  CHECK(yard.status("run-1") == RunStatus::failed);
+  CHECK(yard.run("run-1").reason == "its supervisor is gone: killed by signal 9");
   CHECK(yard.control->load().cpus_used == 0);
 }
 

@@ -46,6 +46,7 @@ SteadyTime AllRuns::tick() {
   for (const auto& [queue, after] : place_after_) {
     if (after > now) sooner(after);
   }
+  if (!unwritten_.empty()) sooner(unwritten_due_);
   const bool leaving = leaving_.with([](const auto& all) { return !all.empty(); });
   if (leaving && !clears_apart_) sooner(now + kReleaseAgain);
   return next_tick_;

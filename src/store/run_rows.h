@@ -65,7 +65,9 @@ Status add_event(db::Transaction& transaction, RunHead& head, const RunEventReco
 struct AttemptRow {
   Attempt attempt;
   std::string phase;       // The last kind reported; empty before the first.
-  int64_t report_seq = 0;  // The last report taken.
+  int64_t report_seq = 0;  // The last report taken,
+  int64_t sample_seq = 0;  // and the last sample.
+  std::string instance;    // The supervisor that claimed it; empty: none yet.
 };
 Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number);
 Status insert_attempt(db::Transaction& transaction, int64_t run, const AttemptRow& row);

@@ -103,6 +103,8 @@ class Store {
   struct RunFile {
     int64_t number = 0;  // The name of the file under runs/RUN/files/.
     std::string path;
+    // By this call: bytes that lie there are of a number that the database has lost.
+    bool created = false;
   };
   virtual Result<std::vector<RunFile>> files(const RunId& run) = 0;
   virtual Result<RunFile> file(const RunId& run, std::string_view path) = 0;  // Made when new.

@@ -33,6 +33,10 @@ bool Records::pending() const {
                      [](const Stream& stream) { return stream.waits(); });
 }
 
+void Records::compare_all() {
+  for (Stream& stream : streams_) stream.doubted = stream.sent > 0;
+}
+
 Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
   const auto found = std::find_if(streams_.begin(), streams_.end(),
                                   [](const Stream& stream) { return stream.waits(); });
@@ -43,6 +47,17 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
     log_.line("records: " + why + "; what follows is not kept");
     return {};
   };
+  const int rank = first_rank_ + static_cast<int>(found - streams_.begin());
+  if (stream.doubted) {
+    buffer.clear();
+    TRY_SET(const uint64_t has, server.records(rank, stream.sent, buffer));
+    stream.doubted = false;
+    if (has > stream.size)
+      return give_up("the server has " + std::to_string(has) + " bytes of them");
+    if (has < stream.sent) stream.stuck = 0;
+    stream.sent = has;
+    return {};
+  }
   const Result<Fd> fd = open_file(stream.file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!fd) return give_up(fd.error().message);
   const uint64_t size = std::min(kRecordsPiece, stream.size - stream.sent);
@@ -55,12 +70,12 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
   }
   buffer.resize(end + 1);
   seal::cover(buffer, hidden_);  // Its length stays: offsets are those of the file.
-  const int rank = first_rank_ + static_cast<int>(found - streams_.begin());
   const uint64_t expected = stream.sent + buffer.size();
   const Result<uint64_t> taken = server.records(rank, stream.sent, buffer);
   if (!taken && taken.error().kind == ErrorKind::invalid) return give_up(taken.error().message);
   if (!taken) return std::unexpected(taken.error());
-  if (*taken > stream.size || (*taken < expected && *taken <= stream.sent)) {
+  // Less than before: the server's disk went back in time, and what followed is sent again.
+  if (*taken > stream.size || (*taken < expected && *taken == stream.sent)) {
     return give_up("the server has " + std::to_string(*taken) + " bytes of them");
   }
   stream.sent = *taken;

@@ -28,9 +28,15 @@ struct Step {
 };
 // What makes the ranks run.
 constexpr Step kPrepare[] = {
-    {"secrets", check_secrets}, {"code", fetch_code},     {"environment", realise_environment},
-    {"folders", make_folders},  {"files", restore_files}, {"preparation", run_preparation},
-    {"nodes", meet_nodes},      {"ranks", launch_ranks},
+    {"secrets", check_secrets},
+    {"code", fetch_code},
+    {"environment", realise_environment},
+    {"folders", make_folders},
+    {"files", restore_files},
+    {"claim", claim_attempt},
+    {"preparation", run_preparation},
+    {"nodes", meet_nodes},
+    {"ranks", launch_ranks},
 };
 
 runtime::Isolation wanted_isolation() {
@@ -92,12 +98,7 @@ void take_over(Context& context, const History& history) {
     context.uplink.add(told.report,
                        same_boot ? told.steady : now - (context.clock.wall() - told.wall));
   }
-  if (history.told(ReportKind::ended)) {
-    if (context.uplink.drain().outcome != Uplink::Outcome::fenced) {
-      context.uplink.wait_acknowledged(context.seq);
-    }
-    return;
-  }
+  if (history.told(ReportKind::ended)) return confirm_end(context, context.uplink.drain());
   if (!history.conclusive(context.facts.ranks)) {
     // Who looks after this machine may know better what happened.
     const Result<std::string> evicted = read_file(context.layout.evicted());
@@ -179,10 +180,14 @@ Result<int> carry(const Layout& layout) {
 
   Forked forked;
   Secrets secrets;
+  const std::string instance = history.instance.empty() ? new_secret("sup_") : history.instance;
+  if (history.begun && history.instance.empty()) {
+    TRY(opened.journal.append(instance_record(instance)));
+  }
   if (!history.begun) {
     secrets = fetch_secrets(assignment);
     TRY_SET(forked, fork_processes(assignment, layout));
-    TRY(opened.journal.append(begin_record(getpid(), forked.ranks->leftovers())));
+    TRY(opened.journal.append(begin_record(getpid(), instance, forked.ranks->leftovers())));
     if (!secrets.values.empty()) seal::hide_from_core_dumps();
   }
   lock->describe(forked.ranks ? forked.ranks->leftovers().mark : history.leftovers.mark);
@@ -205,6 +210,7 @@ Result<int> carry(const Layout& layout) {
                  .token = assignment.token,
                  .attempt = assignment.id(),
                  .node = assignment.node,
+                 .instance = instance,
                  .first_rank = first,
                  .resumed = history.begun,
                  .folder = layout.root()},
@@ -216,6 +222,8 @@ Result<int> carry(const Layout& layout) {
   context.wake_fd = wake.get();
   context.signal_fd = signals.get();
   context.seq = history.seq;
+  context.after = history.reports.empty() ? 0 : history.reports.back().report.seq;
+  context.outputs_epoch = history.outputs_epoch;
   context.facts = history.facts;
   context.facts.ranks = count;
   if (rank_count(assignment.spec) > 1) context.facts.node = node_name();

@@ -59,19 +59,21 @@
 //   POST   /api/v1/blobs                      a pack, see below -> {"kept", "bad": [hex…]}
 //   POST   /api/v1/blobs/missing  {"digests": [hex…]} -> {"missing": [hex…]}
 //   GET|HEAD /api/v1/blobs/{digest}
-//   POST   /api/v1/runs/{id}/attempts/{n}/reports  ?node=K {"reports": [Report…]} -> Orders;
-//                                  [] is a heartbeat
+//   POST   /api/v1/runs/{id}/attempts/{n}/reports  ?node=K {"instance", "epoch", "reports":
+//                                  [Report…]} -> Orders; [] is a heartbeat (model/report.h, gang.h)
 //   GET    /api/v1/runs/{id}/attempts/{n}/orders   ?node=K&cancel=0&go=0&stop=0&done=0&wait=S: once
 //                                  they say more than that
 //   GET    /api/v1/runs/{id}/attempts/{n}/environment  ?need=made|root|tree&begin=1&log=N&wait=S ->
 //                                  {"state","progress","log","logNext","error","realised"}
-//   POST   /api/v1/runs/{id}/attempts/{n}/console/{rank}  ?from=N: console frames -> {"size"}
+//   POST   /api/v1/runs/{id}/attempts/{n}/console/{rank}  ?from=N[&lost=1]: console frames ->
+//                                  {"size","durable"}
 //   POST   /api/v1/runs/{id}/attempts/{n}/files    ?path=logs/x&from=N[&reset=1]: bytes -> {"size"}
 //
 // Console frames (supervisor -> server): u8 'o'|'e', u32 LE length, bytes. `from` counts the
 // attempt's console bytes, frames' heads not counted. The answer's `size` is how many the server
 // has; what is sent again below it is skipped, what is sent beyond it is not taken: go on from
-// `size`.
+// `size`. What lies below `durable` outlives the server's power: a sender may forget it.
+// Where a sender is asked for what it has forgotten (a backup was restored), `lost=1` says so.
 //
 // Follow frames (server -> client): u8 'o'|'e'|'s', u32 LE rank, u32 LE length, bytes. The last is
 // 's':
