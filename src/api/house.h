@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/execs.h"
+#include "api/pins.h"
 #include "api/run_watch.h"
 #include "api/trees.h"
 #include "base/clock.h"
@@ -23,6 +24,7 @@
 
 namespace trainyard::api {
 
+class Collector;
 class Environments;
 class Gate;
 class Machines;
@@ -107,8 +109,9 @@ class House {
   Trees trees;
   RunWatch watch;
   Guarded<OwnToken> own_token;
-  // One backup or check at a time: each takes a worker for as long as it lasts.
+  // One backup, check or collection at a time: a backup must not miss what a collection removes.
   std::mutex upkeep;
+  Pins pins;
   Execs execs;
   // Of the outputs of interactive runs: each file makes a new tree of the one before.
   std::mutex outputs;
@@ -119,6 +122,7 @@ class House {
   Machines* machines = nullptr;          // The same.
   Environments* environments = nullptr;  // The same.
   Gate* gate = nullptr;                  // The same.
+  Collector* collector = nullptr;        // The same.
   http::Server* server = nullptr;
   std::unique_ptr<Shells> shells;
   Facts facts;

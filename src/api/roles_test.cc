@@ -39,6 +39,8 @@ constexpr RoleRow kTable[] = {
     {post, "/api/v1/server/stop", "-nnnn nnn"},  // Only over the Unix socket, as the next two.
     {post, "/api/v1/server/backup", "-nnnn nnn"},
     {post, "/api/v1/server/check", "-nnnn nnn"},
+    {post, "/api/v1/server/gc", "-nnny nnn"},
+    {get, "/api/v1/server/gc", "-nnny nnn"},
     {get, "/api/v1/targets", "-yyyy yyy"},
 
     {get, "/api/v1/users", "-yyyy nnn"},

@@ -40,6 +40,14 @@ Result<http::Upload> open_pack(const Call& call) {
   return upload;
 }
 
+// A client that is told that a tree is here sends none of the files it names. So of a tree all of
+// them must be here, and stay.
+bool has_whole(const Call& call, const Digest& digest) {
+  if (!call.house.blobs.has(digest)) return false;
+  const auto whole = call.house.trees.check_whole(digest.hex());
+  return whole.has_value() || whole.error().kind == ErrorKind::invalid;  // No tree.
+}
+
 Result<http::Response> list_missing(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   const auto digests = body.find("digests");
@@ -50,7 +58,10 @@ Result<http::Response> list_missing(const Call& call) {
   for (const Json& item : *digests) {
     if (!item.is_string()) return fail(ErrorKind::invalid, "digests: must be strings");
     TRY_SET(const Digest digest, digest_of(item.get_ref<const std::string&>()));
-    if (!call.house.blobs.has(digest)) missing.push_back(item);
+    // Clients ask for a tree alone, before they ask for its files.
+    const bool here =
+        digests->size() == 1 ? has_whole(call, digest) : call.house.blobs.has(digest);
+    if (!here) missing.push_back(item);
   }
   return answer({{"missing", std::move(missing)}});
 }

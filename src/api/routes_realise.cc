@@ -6,6 +6,8 @@
 namespace trainyard::api {
 namespace {
 
+constexpr std::chrono::hours kFetchMax{24};  // What a node may take to fetch an environment.
+
 std::string_view state_of(Environments::Stand::Is is) {
   switch (is) {
     case Environments::Stand::Is::building:
@@ -64,6 +66,9 @@ Result<http::Response> show_stand(const Call& call, const Environment& environme
   const bool news = stand.is != Environments::Stand::Is::building || !stand.log.empty();
   if (!news && until) {
     return http::Response::parked(House::environment_key(environment.hash), *until);
+  }
+  if (!stand.realised.tree.empty()) {
+    call.house.pins.pin(stand.realised.tree, call.house.clock.steady() + kFetchMax);
   }
   return answer(to_json(stand));
 }

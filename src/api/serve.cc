@@ -176,6 +176,8 @@ Status Serving::start_control() {
                   .environments = *environments_,
                   .printed = [this](const RunId& run) { house_->run_printed(run); }});
   house_->gate = gate_.get();
+  collector_ = std::make_unique<Collector>(*house_, options_.collection);
+  house_->collector = collector_.get();
   // Before what is under way there is taken up.
   TRY(targets_->open_all());
   TRY(machines_->open_all());
@@ -186,6 +188,7 @@ Status Serving::start_control() {
   });
   control_thread_ = std::jthread([this](std::stop_token stop) { control_->run(stop); });
   gate_->start();
+  collector_->start();
   log_->info("server started", {{"version", kVersion}, {"url", facts.url}, {"pid", facts.pid}});
   return {};
 }
@@ -223,8 +226,10 @@ void Serving::stop() {
     control_thread_.join();
     log_->info("server stopped");
   }
+  if (collector_) collector_->stop();
   // Its end first: what is given up then is no answer to those who are held.
   if (gate_) gate_->stop();
+  collector_.reset();
   environments_.reset();
   gate_.reset();
   build_runs_.reset();

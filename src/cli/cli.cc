@@ -182,6 +182,8 @@ const Command kCommands[] = {
      Rest::words, server_restore},
     {"server check", "Check that everything kept is whole", "[--content]", kServerCheckOptions,
      kNone, 0, Rest::words, server_check},
+    {"server gc", "Remove what nothing refers to", "[--dry-run]", kServerGcOptions, kNone, 0,
+     Rest::words, server_gc},
     {"user create", "Make a user", "NAME [--role ROLE]", kUserCreateOptions, kUserChoice, 1,
      Rest::words, user_create},
     {"user list", "List users", "[--last N]", kListOptions, kNone, 0, Rest::words, user_list},

@@ -191,6 +191,12 @@ Result<Json> Api::check(bool content) {
   return call(Method::post, api("/server/check"), {{"content", content}});
 }
 
+Result<Json> Api::begin_collection(bool dry_run) {
+  return call(Method::post, api("/server/gc"), {{"dryRun", dry_run}});
+}
+
+Result<Json> Api::collection() { return call(Method::get, api("/server/gc")); }
+
 Result<Json> Api::version() { return call(Method::get, "/version"); }
 
 Result<Json> Api::users() { return all(api("/users")); }

@@ -106,6 +106,9 @@ class Api {
   Status stop_server();
   Result<Json> backup(std::string_view folder);
   Result<Json> check(bool content);
+  // How far a collection of garbage is; its report when it is done.
+  Result<Json> begin_collection(bool dry_run);
+  Result<Json> collection();
   Result<Json> version();
 
   Result<Json> users();

@@ -272,7 +272,8 @@ Status remember_snapshot(db::Transaction& transaction, std::string_view tree,
                          const KnownSnapshot& snapshot, WallTime now) {
   TRY(
       transaction.run("INSERT INTO snapshots (tree, files, bytes, verified) VALUES (?, ?, ?, ?) "
-                      "ON CONFLICT (tree) DO NOTHING",
+                      "ON CONFLICT (tree) DO UPDATE SET verified = excluded.verified "
+                      "WHERE verified < excluded.verified - 3600000000",
                       {tree, snapshot.files, snapshot.bytes, now}));
   return {};
 }

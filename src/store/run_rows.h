@@ -123,8 +123,10 @@ Result<int64_t> get_or_create_experiment(db::Transaction& transaction, int64_t w
 struct KnownSnapshot {
   int64_t files = 0;
   int64_t bytes = 0;
+  bool checked = false;  // Its blobs were looked at just now; else the table said that it is whole.
 };
 Result<std::optional<KnownSnapshot>> known_snapshot(db::Db& db, std::string_view tree);
+// Also notes that it was submitted again, to the hour: garbage collection leaves it alone.
 Status remember_snapshot(db::Transaction& transaction, std::string_view tree,
                          const KnownSnapshot& snapshot, WallTime now);
 
