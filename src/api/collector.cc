@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "snapshot/tree.h"
+#include "store/deletion.h"
 #include "store/garbage.h"
 
 namespace trainyard::api {
@@ -98,9 +99,15 @@ class Collector::Pass {
         pace_(house_.clock, stop) {}
 
   Result<Json> run();
+  // Deletes what is older than its workspace keeps runs.
+  Status expire();
+  // Removes rows and folders of what was deleted a week ago, or for good.
+  Status purge();
 
  private:
   void phase(std::string_view name);
+  Status expire_in(const Workspace& workspace);
+  Status purge_rows(const store::PurgedRun& run, WallTime before);
   Status set_horizon();
   Status add_runs(int64_t after);
   Status add_others();
@@ -122,6 +129,8 @@ class Collector::Pass {
   std::set<Digest> trees_;
   std::set<std::string> environments_;
   DigestSet used_;
+  int64_t expired_ = 0;
+  int64_t purged_ = 0;
   int64_t forgotten_ = 0;
   int64_t missing_trees_ = 0;
   blob::Sweep::Count blobs_;
@@ -163,6 +172,12 @@ Status Collector::begin(Mode mode) {
   return {};
 }
 
+void Collector::purge_soon() {
+  std::lock_guard lock(mutex_);
+  purge_wanted_ = true;
+  rung_.notify_all();
+}
+
 Json Collector::state() {
   return progress_.with([](Progress& now) {
     Json json = {{"running", now.running},
@@ -191,13 +206,20 @@ void Collector::run(const std::stop_token& stop) {
     Mode mode = Mode::remove;
     {
       std::unique_lock lock(mutex_);
-      const auto rung = [&] { return wanted_.has_value(); };
+      const auto rung = [&] { return wanted_.has_value() || purge_wanted_; };
       if (options_.every == seconds(0)) {
         rung_.wait(lock, stop, rung);
       } else {
         rung_.wait_for(lock, stop, next - house_.clock.steady(), rung);
       }
       if (stop.stop_requested()) return;
+      if (std::exchange(purge_wanted_, false) && !wanted_) {
+        current_ = std::stop_source();
+        current = current_.get_token();
+        lock.unlock();
+        purge_once(current);
+        continue;
+      }
       mode = wanted_.value_or(Mode::remove);
       const bool asked = wanted_.has_value();
       progress_.with([&](Progress& now) {
@@ -209,6 +231,15 @@ void Collector::run(const std::stop_token& stop) {
     }
     run_once(mode, current);
     next = house_.clock.steady() + options_.every;
+  }
+}
+
+void Collector::purge_once(const std::stop_token& stop) {
+  // Beside a backup the rows wait for the next collection.
+  const std::unique_lock upkeep(house_.upkeep, std::try_to_lock);
+  if (!upkeep) return;
+  if (const Status purged = Pass(*this, Mode::remove, stop).purge(); !purged) {
+    house_.log.warn("deleted runs not removed", {{"error", purged.error().message}});
   }
 }
 
@@ -261,6 +292,9 @@ void Collector::Pass::phase(std::string_view name) {
 
 Result<Json> Collector::Pass::run() {
   const SteadyTime began = house_.clock.steady();
+  phase("removing deleted runs");
+  TRY(expire());
+  TRY(purge());
   phase("reading what is referred to");
   TRY(set_horizon());
   TRY(add_runs(0));
@@ -279,6 +313,8 @@ Result<Json> Collector::Pass::run() {
   const auto took = std::chrono::duration_cast<milliseconds>(house_.clock.steady() - began);
   Json report = {{"dryRun", !removes()},
                  {"seconds", static_cast<double>(took.count()) / 1000},
+                 {"expiredRuns", expired_},
+                 {"removedRuns", purged_},
                  {"trees", trees_.size()},
                  {"missingTrees", missing_trees_},
                  {"blobs", blobs_.blobs},
@@ -292,6 +328,91 @@ Result<Json> Collector::Pass::run() {
                  {"environmentBytes", shelf_.bytes}};
   if (removes()) house_.log.info("garbage collected", {{"report", wire::dump(report)}});
   return report;
+}
+
+Status Collector::Pass::expire() {
+  if (!removes()) return {};
+  TRY_SET(const std::vector<Workspace> workspaces, house_.store.workspaces());
+  for (const Workspace& workspace : workspaces) {
+    if (workspace.retention > seconds(0)) TRY(expire_in(workspace));
+  }
+  return {};
+}
+
+Status Collector::Pass::expire_in(const Workspace& workspace) {
+  const WallTime now = house_.clock.wall();
+  std::set<RunId> refused;  // With a child that is not over.
+  while (true) {
+    std::vector<RunId> old;
+    const auto look = [&](db::Db& db) -> Status {
+      TRY_SET(old, store::runs_ended_before(db, workspace.id, now - workspace.retention,
+                                            kRunsPerRead + static_cast<int>(refused.size())));
+      return {};
+    };
+    TRY(house_.store.read(look));
+    std::erase_if(old, [&](const RunId& run) { return refused.contains(run); });
+    if (old.empty()) return {};
+    for (const RunId& run : old) {
+      std::vector<RunId> hidden;
+      const auto change = [&](db::Transaction& transaction) -> Status {
+        TRY_SET(hidden, store::delete_run(transaction, run, now));
+        return {};
+      };
+      if (!house_.store.write(Durable::no, change)) refused.insert(run);
+      expired_ += static_cast<int64_t>(hidden.size());
+      for (const RunId& each : hidden) house_.run_changed(each);
+      if (!pace_.rest()) return stopped();
+    }
+  }
+}
+
+Status Collector::Pass::purge() {
+  const WallTime before = house_.clock.wall() - store::kKeepDeleted;
+  int64_t below = INT64_MAX;
+  while (true) {
+    std::vector<store::PurgedRun> runs;
+    const auto look = [&](db::Db& db) -> Status {
+      TRY_SET(runs, store::runs_to_purge(db, before, below, kRunsPerRead));
+      return {};
+    };
+    TRY(house_.store.read(look));
+    if (runs.empty()) break;
+    below = runs.back().number;
+    for (const store::PurgedRun& run : runs) {
+      if (removes()) {
+        TRY(purge_rows(run, before));
+      } else {
+        ++purged_;
+      }
+      if (!pace_.rest()) return stopped();
+    }
+  }
+  if (!removes()) return {};
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY(store::purge_others(transaction, before));
+    return {};
+  };
+  return house_.store.write(Durable::no, change);
+}
+
+// The folder goes after the row: what a crash leaves of it is found without one.
+Status Collector::Pass::purge_rows(const store::PurgedRun& run, WallTime before) {
+  store::Purged purged = store::Purged::partly;
+  while (purged == store::Purged::partly) {
+    const auto change = [&](db::Transaction& transaction) -> Status {
+      TRY_SET(purged, store::purge_run(transaction, run.number, before));
+      return {};
+    };
+    TRY(house_.store.write(Durable::no, change));
+    if (!pace_.rest()) return stopped();
+  }
+  if (purged == store::Purged::kept) return {};
+  ++purged_;
+  if (Status removed = house_.logs.remove(run.id); !removed) {
+    house_.log.warn("logs not removed",
+                    {{"run", run.id.value}, {"error", removed.error().message}});
+  }
+  return {};
 }
 
 Status Collector::Pass::set_horizon() {

@@ -44,6 +44,8 @@ class Collector {
   // {"running", "dryRun", "phase", "looked", "removed", "bytes", "report", "error"}: of the
   // collection under way, else of the last one that was asked for.
   wire::Json state();
+  // Removes rows and folders of runs that nobody can restore any more, in the background.
+  void purge_soon();
   // Ends a collection that nobody asked for, so that a backup need not wait for it. True: one was
   // under way.
   bool interrupt();
@@ -67,6 +69,7 @@ class Collector {
 
   void run(const std::stop_token& stop);
   void run_once(Mode mode, const std::stop_token& stop);
+  void purge_once(const std::stop_token& stop);
   Status check_clock(WallTime file_now);
 
   House& house_;
@@ -75,6 +78,7 @@ class Collector {
   std::mutex mutex_;
   std::condition_variable_any rung_;
   std::optional<Mode> wanted_;    // Held by mutex_.
+  bool purge_wanted_ = false;     // Held by mutex_.
   std::stop_source current_;      // Held by mutex_: of the collection under way.
   std::optional<microseconds> clock_offset_;  // Files' time less steady time, when last looked at.
   SteadyTime distrust_until_{};               // The clock was set: ages of files mean nothing.

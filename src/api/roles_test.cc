@@ -56,6 +56,8 @@ constexpr RoleRow kTable[] = {
     {patch, "/api/v1/workspaces/{name}", "-nnny nnn"},
     {del, "/api/v1/workspaces/{name}", "-nnny nnn"},
     {get, "/api/v1/workspaces/{name}/experiments", "-yyyy yyn"},
+    {del, "/api/v1/workspaces/{name}/experiments", "-nyyy nnn"},  // Whose runs are all their own.
+    {post, "/api/v1/workspaces/{name}/experiments/restore", "-nyyy nnn"},
     {get, "/api/v1/workspaces/{name}/secrets", "-yyyy nnn"},  // Names alone.
     {put, "/api/v1/workspaces/{name}/secrets/{secret}", "-nyyy nnn"},
     {del, "/api/v1/workspaces/{name}/secrets/{secret}", "-nyyy nnn"},
@@ -73,6 +75,7 @@ constexpr RoleRow kTable[] = {
     {get, "/api/v1/workspaces/{workspace}/environments/{environment}", "-yyyy yyn"},
     {get, "/api/v1/workspaces/{workspace}/environments/{environment}/state", "-nyyy nnn"},
     {patch, "/api/v1/workspaces/{workspace}/environments/{environment}", "-nyyy nnn"},
+    {del, "/api/v1/workspaces/{workspace}/environments/{environment}", "-nyyy nnn"},
     {post, "/api/v1/environments/read", "-yyyy yyy"},
     {get, "/api/v1/curated-environments", "-yyyy yyy"},
     {put, "/api/v1/curated-environments/{environment}", "-nnny nnn"},
@@ -86,6 +89,8 @@ constexpr RoleRow kTable[] = {
     {get, "/api/v1/runs/{id}", "-yyyy yyn"},
     {get, "/api/v1/runs/{id}/spec", "-yyyy yyn"},
     {patch, "/api/v1/runs/{id}", "-nnyy ynn", "{}"},
+    {del, "/api/v1/runs/{id}", "-nnyy nnn"},
+    {post, "/api/v1/runs/{id}/restore", "-nnyy nnn"},
     {post, "/api/v1/runs/{id}/cancel", "-nnyy ynn"},
     {post, "/api/v1/runs/{id}/end", "-nnyy ynn", R"({"status":"Completed"})"},
     {get, "/api/v1/runs/{id}/wait", "-yyyy yyn"},

@@ -115,7 +115,7 @@ std::vector<RouteRow> all_routes() {
        {server_routes(), user_routes(), workspace_routes(), run_routes(), file_routes(),
         attempt_routes(), blob_routes(), metric_routes(), secret_routes(), output_routes(),
         node_routes(), compute_routes(), machine_routes(), exec_routes(), realise_routes(),
-        environment_routes()}) {
+        environment_routes(), deletion_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;

@@ -142,6 +142,17 @@ Result<http::Response> change_environment(const Call& call) {
   return no_content();
 }
 
+Result<http::Response> delete_environment(const Call& call) {
+  TRY_SET(const EnvironmentName name, name_in(call));
+  TRY_SET(const WallTime when, deletion_time(call));
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    return store::delete_environment(transaction, workspace_in(call), name, when);
+  };
+  TRY(call.house.store.write(Durable::yes, change));
+  purge_soon(call);
+  return no_content();
+}
+
 // ---- files ----
 
 Result<dialects::SentFiles> files_in(const Json& body) {
@@ -231,6 +242,10 @@ constexpr RouteRow kEnvironmentsRoutes[] = {
     {patch, "/api/v1/workspaces/{workspace}/environments/{environment}", Needs::submitter,
      Attempts::refused, change_environment,
      "Archives all versions or one of an environment, or brings them back.", "version"},
+    {del, "/api/v1/workspaces/{workspace}/environments/{environment}", Needs::submitter,
+     Attempts::refused, delete_environment,
+     "Deletes all versions or one of an environment; for a week they can be brought back.",
+     "version now"},
     {post, "/api/v1/environments/read", Needs::reader, Attempts::allowed, read_files,
      "Reads requirements and conda files into an environment. What is `missing` is to be sent too.",
      "", kBodyMax},

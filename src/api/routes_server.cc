@@ -107,9 +107,11 @@ Result<std::unique_lock<std::mutex>> begin_upkeep(const Call& call) {
 Result<http::Response> back_up(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   TRY_SET(const std::string folder, wire::string_member(body, "folder"));
+  TRY_SET(const bool without_key, wire::bool_member(body, "withoutKey"));
   TRY_SET(const auto busy, begin_upkeep(call));
   TRY_SET(const Json manifest,
-          backup_to({call.house.home, call.house.store, call.house.clock}, folder));
+          backup_to({call.house.home, call.house.store, call.house.clock}, folder,
+                    without_key ? KeyFile::leave_out : KeyFile::copy));
   return answer(manifest);
 }
 
@@ -171,7 +173,8 @@ constexpr RouteRow kServerRoutes[] = {
     {post, "/api/v1/server/stop", Needs::local_admin, Attempts::refused, stop_server,
      "Stops the server; runs go on."},
     {post, "/api/v1/server/backup", Needs::local_admin, Attempts::refused, back_up,
-     "Copies the home to {\"folder\"}, which must be empty or new."},
+     "Copies the home to {\"folder\"}, which must be empty or new; with {\"withoutKey\": true} "
+     "without the key of its secrets."},
     {post, "/api/v1/server/check", Needs::local_admin, Attempts::refused, check_server,
      "Looks for what is missing or damaged; with {\"content\": true} reads every blob."},
     {post, "/api/v1/server/gc", Needs::admin, Attempts::refused, collect_garbage,

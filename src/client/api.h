@@ -104,7 +104,7 @@ class Api {
 
   Result<Json> server(bool with_token);
   Status stop_server();
-  Result<Json> backup(std::string_view folder);
+  Result<Json> backup(std::string_view folder, bool without_key);
   Result<Json> check(bool content);
   // How far a collection of garbage is; its report when it is done.
   Result<Json> begin_collection(bool dry_run);
@@ -123,7 +123,8 @@ class Api {
   Result<Json> workspace(std::string_view name);
   Result<Json> create_workspace(const Workspace& workspace);
   // Where its environments are built; empty: on the server.
-  Result<Json> set_build_compute(std::string_view workspace, std::string_view compute);
+  // {"imageBuildCompute", "retentionSeconds"}
+  Result<Json> update_workspace(std::string_view workspace, const Json& changes);
   Status delete_workspace(std::string_view name);
   Result<Json> experiments(std::string_view workspace);
   Result<Json> targets();
@@ -156,6 +157,12 @@ class Api {
   Result<Json> register_environment(std::string_view workspace, const Json& environment);
   Status archive_environment(std::string_view workspace, const EnvironmentName& name,
                              bool archived);
+  // What is deleted `now` cannot be restored.
+  Status delete_environment(std::string_view workspace, const EnvironmentName& name, bool now);
+  Result<Json> delete_experiment(std::string_view workspace, std::string_view name, bool now);
+  Result<Json> restore_experiment(std::string_view workspace, std::string_view name);
+  Result<Json> delete_run(const RunId& id, bool now);
+  Result<Json> restore_run(const RunId& id);
   // How far it is: {"state", "progress", "log", "logNext", "error", "realised"}. Asking has it
   // made.
   struct StateQuery {

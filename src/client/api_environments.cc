@@ -40,6 +40,13 @@ Status Api::archive_environment(std::string_view workspace, const EnvironmentNam
   return {};
 }
 
+Status Api::delete_environment(std::string_view workspace, const EnvironmentName& name, bool now) {
+  std::string target = environment_url(workspace, name);
+  if (now) target += (target.find('?') == std::string::npos ? "?" : "&") + std::string("now=1");
+  TRY(call(Method::del, target));
+  return {};
+}
+
 Result<Json> Api::environment_state(std::string_view workspace, const EnvironmentName& name,
                                     const StateQuery& query) {
   http::ClientRequest request{.target = environments_url(workspace) + "/" + encode_url(name.name) +

@@ -137,6 +137,7 @@ struct Workspace {
   WallTime created{};
   // The compute where environments of runs for elsewhere are built; empty: the server's machine.
   std::string image_build_compute;
+  seconds retention{0};  // Runs that ended longer ago are deleted; 0: none are.
 };
 
 struct Experiment {

@@ -15,6 +15,7 @@ std::span<const Migration> migrations() {
       {3, embedded("migrations/003.sql")}, {4, embedded("migrations/004.sql")},
       {5, embedded("migrations/005.sql")}, {6, embedded("migrations/006.sql")},
       {7, embedded("migrations/007.sql")}, {8, embedded("migrations/008.sql")},
+      {12, embedded("migrations/012.sql")},
   };
   ENSURE(!kSteps.front().sql.empty());
   return kSteps;

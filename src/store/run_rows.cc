@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "store/deletion.h"
 #include "store/run_queries.h"
 #include "wire/json.h"
 
@@ -248,10 +249,16 @@ Result<int64_t> get_or_create_experiment(db::Transaction& transaction, int64_t w
                                          std::string_view name, WallTime now) {
   {
     TRY_SET(db::Statement found,
-            transaction.query("SELECT id FROM experiments WHERE workspace_id = ? AND name = ?",
+            transaction.query("SELECT id, deleted FROM experiments WHERE workspace_id = ? AND "
+                              "name = ?",
                               {workspace, name}));
     TRY_SET(const bool any, found.next());
-    if (any) return found.integer(0);
+    if (any) {
+      const int64_t id = found.integer(0);
+      // A run in a deleted experiment brings it back, without its deleted runs.
+      if (!found.is_null(1)) TRY(show_experiment(transaction, id));
+      return id;
+    }
   }
   TRY_SET(db::Statement made, transaction.query("INSERT INTO experiments (workspace_id, name, "
                                                 "created) VALUES (?, ?, ?) RETURNING id",

@@ -28,6 +28,7 @@ struct RunFilter {
   std::string tag_value;
   enum class Archived { no, only, any };
   Archived archived = Archived::no;
+  bool deleted = false;  // Deleted ones too, which can be restored yet.
   int limit = 100;
   int64_t before = 0;  // Only runs with a smaller `number`; 0: from the newest.
 };

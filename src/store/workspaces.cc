@@ -17,7 +17,8 @@ Workspace read_workspace(const db::Statement& row) {
           .resource_group = row.text(3),
           .created_by = row.text(4),
           .created = row.time(5),
-          .image_build_compute = row.text(6)};
+          .image_build_compute = row.text(6),
+          .retention = seconds(row.integer(7))};
 }
 
 // not_found, and what was perhaps meant.
@@ -37,8 +38,8 @@ Error no_such_workspace(db::Db& db, std::string_view name) {
 Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
   std::vector<Workspace> workspaces;
   TRY_SET(db::Statement rows, db.query("SELECT id, name, subscription_id, resource_group, "
-                                       "created_by, created, image_build_compute FROM workspaces "
-                                       "ORDER BY name"));
+                                       "created_by, created, image_build_compute, retention_s "
+                                       "FROM workspaces ORDER BY name"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return workspaces;
@@ -49,7 +50,7 @@ Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
 Result<Workspace> load_workspace(db::Db& db, std::string_view name) {
   TRY_SET(db::Statement row,
           db.query("SELECT id, name, subscription_id, resource_group, created_by, created, "
-                   "image_build_compute FROM workspaces WHERE name = ?",
+                   "image_build_compute, retention_s FROM workspaces WHERE name = ?",
                    {name}));
   TRY_SET(const bool any, row.next());
   if (!any) return std::unexpected(no_such_workspace(db, name));
@@ -61,8 +62,9 @@ Result<std::vector<Experiment>> list_experiments(db::Db& db, std::string_view wo
   std::vector<Experiment> experiments;
   TRY_SET(db::Statement rows,
           db.query("SELECT e.id, e.name, e.created, (SELECT COUNT(*) FROM runs r WHERE "
-                   "r.experiment_id = e.id) FROM experiments e WHERE e.workspace_id = ? "
-                   "ORDER BY e.id DESC",
+                   "r.experiment_id = e.id) - (SELECT COUNT(*) FROM runs d WHERE "
+                   "d.experiment_id = e.id AND d.deleted IS NOT NULL) FROM experiments e "
+                   "WHERE e.workspace_id = ? AND e.deleted IS NULL ORDER BY e.id DESC",
                    {in.id}));
   while (true) {
     TRY_SET(const bool more, rows.next());
@@ -106,6 +108,14 @@ Status set_build_compute(db::Transaction& transaction, std::string_view workspac
   }
   TRY(transaction.run("UPDATE workspaces SET image_build_compute = ? WHERE id = ?",
                       {compute, in.id}));
+  return {};
+}
+
+Status set_retention(db::Transaction& transaction, std::string_view workspace,
+                     seconds retention) {
+  TRY_SET(const Workspace in, load_workspace(transaction.db(), workspace));
+  TRY(transaction.run("UPDATE workspaces SET retention_s = ? WHERE id = ?",
+                      {retention.count(), in.id}));
   return {};
 }
 

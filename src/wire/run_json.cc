@@ -191,6 +191,7 @@ Json workspace_to_json(const Workspace& workspace) {
           {"subscriptionId", workspace.subscription_id},
           {"resourceGroup", workspace.resource_group},
           {"imageBuildCompute", workspace.image_build_compute},
+          {"retentionSeconds", workspace.retention.count()},
           {"createdBy", workspace.created_by},
           {"createdAt", format_time(workspace.created)}};
 }

@@ -15,6 +15,7 @@
 //   POST   /api/v1/server/stop                 admin, Unix socket only
 //   POST   /api/v1/server/backup   {"folder"}             admin, Unix socket only
 //   POST   /api/v1/server/check    {"content": bool}      admin, Unix socket only
+//   DELETE /api/v1/runs/ID         ?now=1: for good; POST …/restore brings it back
 //   POST   /api/v1/server/gc       {"dryRun": bool}       admin; GET: how far it is
 //   GET    /api/v1/targets                                [{"name":"local","cpus",…,"free"}]
 //   GET|POST        /api/v1/users            {"name","role"}

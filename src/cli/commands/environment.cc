@@ -116,6 +116,22 @@ Result<int> environment_show(Context& context) {
 Result<int> environment_archive(Context& context) { return set_archived(context, true); }
 Result<int> environment_restore(Context& context) { return set_archived(context, false); }
 
+Result<int> environment_delete(Context& context) {
+  TRY_SET(const EnvironmentName name, chosen_environment(context));
+  TRY_SET(const std::string workspace, context.workspace());
+  const std::string label = name.name + (name.version.empty() ? "" : ":" + name.version);
+  TRY(context.confirm("Delete the environment " + label + "?"));
+  TRY_SET(client::Api * api, context.api());
+  const bool now = context.args().has("now");
+  TRY(api->delete_environment(workspace, name, now));
+  context.say("environment " + label +
+              (now ? " is deleted for good"
+                   : " is deleted; for seven days it can be restored with: trainyard environment "
+                     "restore -n " +
+                         name.name));
+  return kExitOk;
+}
+
 Result<int> environment_scaffold(Context& context) {
   TRY_SET(const EnvironmentName name, chosen_environment(context));
   TRY(check_environment_name(name.name));
