@@ -3,10 +3,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
+#include "api/digest_set.h"
 #include "api/environments.h"
+#include "api/pace.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "snapshot/tree.h"
@@ -21,63 +22,10 @@ using wire::Json;
 constexpr int kRunsPerRead = 500;    // Of one read transaction, so that no reader is held up.
 constexpr int kTreesPerRead = 5000;
 constexpr size_t kFoldersPerRead = 500;
-constexpr milliseconds kWorkSlice{4};  // Then others have the disk and the processor…
-constexpr int kRestPerWork = 3;        // …for this many times as long.
 constexpr seconds kClockStep{300};     // A larger step of the machine's clock is distrusted.
 constexpr seconds kBusyRetry{60};      // A backup was under way.
 // Realised environments that no run has used for so long and none names go.
 constexpr std::chrono::hours kEnvironmentIdle{7 * 24};
-
-// Digests as the first eight of their bytes, sorted: 8 MB a million. Two that share those bytes are
-// taken for one, which keeps a blob too many and never removes one too many.
-class DigestSet {
- public:
-  void add(const Digest& digest) {
-    keys_.push_back(key_of(digest));
-    if (keys_.size() < compact_at_) return;
-    compact();
-    compact_at_ = std::max(kCompactMin, keys_.size() * 2);
-  }
-  void compact() {
-    std::ranges::sort(keys_);
-    keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
-  }
-  // After compact().
-  bool contains(const Digest& digest) const {
-    return std::ranges::binary_search(keys_, key_of(digest));
-  }
-
- private:
-  static constexpr size_t kCompactMin = 1 << 20;
-  static uint64_t key_of(const Digest& digest) {
-    uint64_t key = 0;
-    std::memcpy(&key, digest.bytes.data(), sizeof key);
-    return key;
-  }
-  std::vector<uint64_t> keys_;
-  size_t compact_at_ = kCompactMin;
-};
-
-// Works a little and rests longer, so that a large collection does not slow the others down.
-class Pace {
- public:
-  Pace(Clock& clock, std::stop_token stop) : clock_(clock), stop_(std::move(stop)) {}
-
-  // False: to stop.
-  bool rest() {
-    const microseconds worked = clock_.steady() - since_;
-    if (worked >= kWorkSlice) {
-      clock_.sleep_until(clock_.steady() + worked * kRestPerWork, stop_);
-      since_ = clock_.steady();
-    }
-    return !stop_.stop_requested();
-  }
-
- private:
-  Clock& clock_;
-  const std::stop_token stop_;
-  SteadyTime since_ = clock_.steady();
-};
 
 std::unexpected<Error> stopped() {
   return fail(ErrorKind::cancelled, "the collection was stopped",

@@ -5,6 +5,7 @@
 #include "api/lock.h"
 #include "api/test_yard.h"
 #include "base/process.h"
+#include "db/db.h"
 
 // Backup, restore, check and the lock.
 namespace trainyard::api {

@@ -83,6 +83,50 @@ class Collection(YardTest):
         wait_until(lambda: not json.loads(self.http("GET", "/api/v1/server/gc")[1])["running"], "its end", 60)
         self.ok("server", "backup", self.scratch / "backup")
 
+    def test_deleted_runs_are_hidden_restored_and_collected(self):
+        self.write("a.py", "print('deleted')")
+        runs = [self.submit("--", "sh", "-c", f"mkdir -p outputs; echo {i} > outputs/r.txt") for i in range(3)]
+        for run in runs:
+            self.finish(run)
+        first, second, third = runs
+        self.refused(2, "run", "delete", first)  # Nobody is there to say yes.
+        self.assertEqual(self.json("run", "delete", first, second, "-y"), [first, second])
+        self.assertEqual([run["id"] for run in self.json("run", "list")], [third])
+        self.assertIn(f"trainyard run restore {first}", self.refused(4, "run", "show", first))
+        self.assertEqual(self.json("run", "restore", first)[0]["id"], first)
+        self.assertEqual(self.ok("run", "logs", first), "")
+        self.ok("run", "delete", second, "--now", "-y")
+        self.refused(4, "run", "restore", second)
+        wait_until(lambda: not (self.home / "runs" / second).exists(), "its folder to be gone")
+        self.age()
+        self.assertGreater(self.json("server", "gc")["removedBlobs"], 0)
+        self.check_is_whole()
+        self.ok("experiment", "delete", "test", "-y")
+        self.assertEqual(self.json("run", "list"), [])
+        self.assertEqual(self.json("experiment", "restore", "test")["restored"], 2)
+        live = self.submit("--", "sleep", "1000")
+        self.assertIn(f"run cancel {live}", self.refused(5, "run", "delete", live, "-y"))
+        self.ok("run", "cancel", live)
+        self.finish(live)
+        self.ok("workspace", "update", "--retention", "90d")
+        self.assertEqual(self.json("workspace", "show")["retentionSeconds"], 90 * 24 * 3600)
+        self.refused(2, "workspace", "update", "--retention", "1h")
+
+    def test_the_key_is_left_out_of_a_backup_and_given_at_the_restore(self):
+        self.ok("secret", "set", "password", input="correct horse", stdin=None)
+        done = self.run_cli("server", "backup", self.scratch / "with")
+        self.assertIn("secrets.key opens every secret", done.err)
+        self.ok("server", "backup", self.scratch / "without", "--without-key")
+        self.assertFalse((self.scratch / "without" / "secrets.key").exists())
+        self.ok("server", "stop")
+        done = self.run_cli("server", "restore", self.scratch / "without", "--home", self.scratch / "second")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("the backup has no key", done.err)
+        done = self.run_cli("server", "restore", self.scratch / "without", "--home", self.scratch / "third",
+                            "--key-file", self.home / "secrets.key")
+        self.assertEqual(done.code, 0, done)
+        self.assertNotIn("no key", done.err)
+
     def test_bad_input_is_refused(self):
         self.refused(2, "server", "gc", "--wet-run")
         self.refused(2, "server", "run", "--gc-every", "soon")
