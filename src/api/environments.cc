@@ -338,6 +338,11 @@ Result<std::string> Environments::platform(const Recipe& recipe) const {
   return env::platform_of(recipe, parts_.settings);
 }
 
+std::string Environments::tree_of(const std::string& hash) const {
+  const auto held = shelf_.find(hash);
+  return held && *held ? (*held)->realised.tree : std::string();
+}
+
 Result<std::vector<std::string>> Environments::trees() const {
   TRY_SET(const std::vector<env::Shelf::Kept> all, shelf_.all());
   std::vector<std::string> trees;

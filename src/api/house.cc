@@ -12,6 +12,8 @@ House::House(Parts parts)
       blobs(parts.blobs),
       logs(parts.logs),
       trees(parts.blobs),
+      tree_digests(trees),
+      claims(parts.clock),
       watch([this](const RunId& id) { return control->run(id); }) {}
 
 House::~House() = default;

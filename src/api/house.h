@@ -10,6 +10,7 @@
 
 #include "api/execs.h"
 #include "api/pins.h"
+#include "api/reach.h"
 #include "api/run_watch.h"
 #include "api/trees.h"
 #include "base/clock.h"
@@ -107,6 +108,8 @@ class House {
   blob::Store& blobs;
   logs::LogStore& logs;
   Trees trees;
+  TreeDigests tree_digests;
+  Claims claims;
   RunWatch watch;
   Guarded<OwnToken> own_token;
   // One backup, check or collection at a time: a backup must not miss what a collection removes.

@@ -139,8 +139,11 @@ constexpr RoleRow kTable[] = {
     // Content is asked for by its hash: who knows it has it, or was told by who has.
     {post, "/api/v1/blobs", "-nyyy yyy"},
     {post, "/api/v1/blobs/missing", "-nyyy yyy"},
-    {get, "/api/v1/blobs/{digest}", "-yyyy yyy"},
-    {head, "/api/v1/blobs/{digest}", "-yyyy yyy"},
+    // An attempt reads what its run names; others read blobs as files of a run or an environment.
+    {get, "/api/v1/blobs/{digest}", "-nnny yyy"},
+    {head, "/api/v1/blobs/{digest}", "-nnny yyy"},
+    {get, "/api/v1/runs/{id}/blobs/{digest}", "-yyyy yyn"},
+    {get, "/api/v1/workspaces/{workspace}/environments/{environment}/blobs/{digest}", "-yyyy yyn"},
 };
 
 constexpr std::string_view kHowToAdd =

@@ -80,6 +80,7 @@ Status settle(const Call& call, EnvironmentRecord& record, const Json& body) {
     asked.version = name.version;
   }
   TRY_SET(Environment resolved, call.house.control->resolve_environment(workspace_in(call), asked));
+  TRY(check_may_name(call, workspace_in(call), record.environment.recipe.context));
   if (!resolved.recipe.context.empty()) {
     TRY(call.house.trees.check_whole(resolved.recipe.context));
   }

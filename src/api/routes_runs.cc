@@ -29,6 +29,8 @@ Result<http::Response> submit(const Call& call) {
   submission.spec = *std::move(decoded);
   TRY(check_spec(submission.spec));
   TRY(check_workspace(call, submission.spec.workspace));
+  TRY(check_may_name(call, submission.spec.workspace, submission.spec.snapshot));
+  TRY(check_may_name(call, submission.spec.workspace, submission.spec.environment.recipe.context));
   TRY(settle_target(call, submission.spec));
   TRY_SET(const control::Submitted submitted, call.house.control->submit(submission));
   if (submitted.created) make_ahead(call.house, submitted.run);

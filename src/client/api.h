@@ -19,6 +19,8 @@ namespace trainyard::client {
 
 using wire::Json;
 
+std::string environment_url(std::string_view workspace, const EnvironmentName& name);
+
 // A list's page: {"items": […], "next": cursor or null}.
 struct Page {
   Json items = Json::array();

@@ -12,14 +12,14 @@ std::string environments_url(std::string_view workspace) {
   return std::string(wire::kApi) + "/workspaces/" + encode_url(workspace) + "/environments";
 }
 
+std::string curated_url() { return std::string(wire::kApi) + "/curated-environments"; }
+
+}  // namespace
+
 std::string environment_url(std::string_view workspace, const EnvironmentName& name) {
   return environments_url(workspace) + "/" + encode_url(name.name) +
          (name.version.empty() ? "" : "?version=" + encode_url(name.version));
 }
-
-std::string curated_url() { return std::string(wire::kApi) + "/curated-environments"; }
-
-}  // namespace
 
 Result<Json> Api::environments(std::string_view workspace, std::string_view name, bool archived) {
   return all(environments_url(workspace) + "?archived=" + (archived ? "1" : "0") +

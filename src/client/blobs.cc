@@ -58,7 +58,8 @@ Result<std::vector<Digest>> digests_in(const wire::Json& json, const char* key) 
 }
 
 // Those of `digests` that the server does not have.
-Result<std::vector<Digest>> ask_missing(http::Client& client, const std::vector<Digest>& digests) {
+Result<std::vector<Digest>> ask_missing(http::Client& client, const std::vector<Digest>& digests,
+                                        std::string_view workspace) {
   std::vector<Digest> missing;
   for (size_t begin = 0; begin < digests.size(); begin += kAskMax) {
     const size_t end = std::min(begin + kAskMax, digests.size());
@@ -67,7 +68,9 @@ Result<std::vector<Digest>> ask_missing(http::Client& client, const std::vector<
     http::ClientRequest request;
     request.target = blobs_url("/missing");
     request.headers["content-type"] = "application/json";
-    request.body = wire::dump({{"digests", std::move(list)}});
+    wire::Json body = {{"digests", std::move(list)}};
+    if (!workspace.empty()) body["workspace"] = workspace;
+    request.body = wire::dump(body);
     TRY_SET(const wire::Json answer, post(client, std::move(request)));
     TRY_SET(const std::vector<Digest> part, digests_in(answer, "missing"));
     missing.insert(missing.end(), part.begin(), part.end());
@@ -158,8 +161,9 @@ class PackSource {
 
 class Uploader {
  public:
-  Uploader(http::Client& client, const fs::path& folder, const OnTransfer& on_transfer)
-      : client_(client), folder_(folder), on_transfer_(on_transfer) {}
+  Uploader(http::Client& client, const fs::path& folder, const OnTransfer& on_transfer,
+           std::string_view workspace)
+      : client_(client), folder_(folder), on_transfer_(on_transfer), workspace_(workspace) {}
 
   Result<Uploaded> run(const snapshot::Captured& captured);
 
@@ -176,12 +180,13 @@ class Uploader {
   http::Client& client_;
   const fs::path& folder_;
   const OnTransfer& on_transfer_;
+  const std::string_view workspace_;
   Transfer transfer_;
 };
 
 Result<Uploaded> Uploader::run(const snapshot::Captured& captured) {
   // The tree goes last, so a server that has it has everything it names.
-  TRY_SET(const std::vector<Digest> tree_missing, ask_missing(client_, {captured.id}));
+  TRY_SET(const std::vector<Digest> tree_missing, ask_missing(client_, {captured.id}, workspace_));
   if (tree_missing.empty()) return Uploaded{};
   TRY_SET(Entries entries, find_missing(captured));
   transfer_.files_total = entries.size();
@@ -206,7 +211,7 @@ Result<Entries> Uploader::find_missing(const snapshot::Captured& captured) {
   }
   std::vector<Digest> digests;
   for (const auto& [digest, entry] : by_digest) digests.push_back(digest);
-  TRY_SET(const std::vector<Digest> missing, ask_missing(client_, digests));
+  TRY_SET(const std::vector<Digest> missing, ask_missing(client_, digests, workspace_));
   Entries entries;
   for (const Digest& digest : missing) {
     const auto found = by_digest.find(digest);
@@ -277,8 +282,9 @@ Status Uploader::send_text(const snapshot::Captured& captured) {
 }  // namespace
 
 Result<Uploaded> upload_missing(http::Client& client, const fs::path& folder,
-                                const snapshot::Captured& captured, const OnTransfer& on_transfer) {
-  return Uploader(client, folder, on_transfer).run(captured);
+                                const snapshot::Captured& captured, const OnTransfer& on_transfer,
+                                std::string_view workspace) {
+  return Uploader(client, folder, on_transfer, workspace).run(captured);
 }
 
 }  // namespace trainyard::client

@@ -37,6 +37,7 @@ Result<Added> insert(db::Transaction& transaction, const Insertion& insertion) {
           store::get_or_create_experiment(transaction, workspace.id, spec.experiment, now));
   if (!spec.snapshot.empty()) {
     TRY(store::remember_snapshot(transaction, spec.snapshot, insertion.snapshot, now));
+    TRY(store::remember_tree(transaction, workspace.id, spec.snapshot));
   }
   TRY_SET(store::RunHead head,
           store::insert_run(transaction, {.id = insertion.submission.id,

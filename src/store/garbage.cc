@@ -1,5 +1,8 @@
 #include "store/garbage.h"
 
+#include "store/run_queries.h"
+#include "store/workspaces.h"
+
 namespace trainyard::store {
 namespace {
 
@@ -49,6 +52,43 @@ Result<References> run_references(db::Db& db, int64_t after, int limit) {
   return found;
 }
 
+Result<References> references_of(db::Db& db, const RunId& run) {
+  TRY_SET(db::Statement row,
+          db.query("SELECT r.number, r.outputs, json_extract(s.spec, '$.snapshot'), "
+                   "json_extract(s.spec, '$.environment.recipe.context'), "
+                   "json_extract(s.spec, '$.environment.hash') "
+                   "FROM runs r JOIN run_specs s ON s.run = r.number WHERE r.id = ?",
+                   {run.value}));
+  TRY_SET(const bool any, row.next());
+  if (!any) return no_such_run(run.value);
+  References found;
+  found.last = row.integer(0);
+  for (const int column : {1, 2, 3}) add_text(row, column, found.trees);
+  add_text(row, 4, found.environments);
+  return found;
+}
+
+Result<std::vector<std::string>> newest_snapshots(db::Db& db, std::string_view workspace,
+                                                  int runs) {
+  TRY_SET(const Workspace in, load_workspace(db, workspace));
+  std::vector<std::string> trees;
+  TRY_SET(db::Statement rows,
+          db.query("SELECT DISTINCT json_extract(s.spec, '$.snapshot') FROM (SELECT number FROM "
+                   "runs WHERE workspace_id = ? ORDER BY number DESC LIMIT ?) r "
+                   "JOIN run_specs s ON s.run = r.number",
+                   {in.id, runs}));
+  TRY(add_texts(std::move(rows), trees));
+  return trees;
+}
+
+Result<bool> workspace_knows(db::Db& db, std::string_view workspace, std::string_view tree) {
+  TRY_SET(db::Statement row,
+          db.query("SELECT 1 FROM workspace_trees t JOIN workspaces w ON w.id = t.workspace_id "
+                   "WHERE w.name = ? AND t.tree = ?",
+                   {workspace, tree}));
+  return row.next();
+}
+
 Result<std::vector<std::string>> environment_trees(db::Db& db) {
   std::vector<std::string> trees;
   for (const std::string_view table : {"environments", "curated_environments"}) {
@@ -76,6 +116,7 @@ Result<bool> forget_snapshot(db::Transaction& transaction, std::string_view tree
                              WallTime before) {
   TRY_SET(const int64_t gone,
           transaction.run("DELETE FROM snapshots WHERE tree = ? AND verified < ?", {tree, before}));
+  if (gone > 0) TRY(transaction.run("DELETE FROM workspace_trees WHERE tree = ?", {tree}));
   return gone > 0;
 }
 

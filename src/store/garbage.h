@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/id.h"
 #include "db/db.h"
 
 // What the database refers to outside of itself, read in pages: for garbage collection.
@@ -15,6 +16,13 @@ struct References {
 };
 // Of the next `limit` runs by number, deleted ones included, and of their attempts.
 Result<References> run_references(db::Db& db, int64_t after, int limit);
+// Of one run, its attempts left out; not_found.
+Result<References> references_of(db::Db& db, const RunId& run);
+// Trees of code of a workspace's newest runs, each once.
+Result<std::vector<std::string>> newest_snapshots(db::Db& db, std::string_view workspace,
+                                                  int runs);
+// Whether a run of the workspace has named this tree as its code.
+Result<bool> workspace_knows(db::Db& db, std::string_view workspace, std::string_view tree);
 // Build contexts of registered and curated environments.
 Result<std::vector<std::string>> environment_trees(db::Db& db);
 

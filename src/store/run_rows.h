@@ -129,5 +129,7 @@ Result<std::optional<KnownSnapshot>> known_snapshot(db::Db& db, std::string_view
 // Also notes that it was submitted again, to the hour: garbage collection leaves it alone.
 Status remember_snapshot(db::Transaction& transaction, std::string_view tree,
                          const KnownSnapshot& snapshot, WallTime now);
+// A run of the workspace names it.
+Status remember_tree(db::Transaction& transaction, int64_t workspace, std::string_view tree);
 
 }  // namespace trainyard::store

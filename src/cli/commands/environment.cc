@@ -155,9 +155,11 @@ Result<int> environment_download(Context& context) {
   TRY(write_files(dialects::environment_files(environment), folder, overwrite));
   if (!environment.recipe.context.empty()) {
     TRY_SET(const Digest digest, Digest::from_hex(environment.recipe.context));
-    TRY_SET(const std::string text, client::fetch_text(api->http(), digest));
+    const std::string of = client::environment_url(workspace, {name.name, {}}) +
+                           (name.version.empty() ? "" : ":" + name.version);
+    TRY_SET(const std::string text, client::fetch_text(api->http(), digest, of));
     TRY_SET(const snapshot::Tree tree, snapshot::decode(text));
-    TRY(client::download_tree(api->http(), tree, built_from));
+    TRY(client::download_tree(api->http(), tree, built_from, {}, of));
   }
   context.say("environment " + label(environment) + " is in " + folder.string());
   return kExitOk;
