@@ -22,6 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" 
 from container_bench import containers
 from dialects_bench import dialects
 from env_bench import environments
+from lists_bench import lists
 from python_bench import python_package
 from query_bench import queries
 from scale_bench import scale
@@ -479,7 +480,7 @@ def control_plane(scratch):
 
 
 ROWS = [start_latency, submit_true, submit_in_venv, many_finished, durable_submissions, queued_runs, followers, console,
-        line_latency, snapshot, ignored, resident, python_package, dialects, queries, control_plane, slurm,
+        line_latency, snapshot, ignored, resident, python_package, dialects, queries, control_plane, lists, slurm,
         environments, containers, scale]
 
 

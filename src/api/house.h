@@ -10,6 +10,7 @@
 
 #include "api/execs.h"
 #include "api/run_watch.h"
+#include "api/slow_lane.h"
 #include "api/trees.h"
 #include "base/clock.h"
 #include "base/home.h"
@@ -68,6 +69,7 @@ class House {
   void open(control::Control& opened_control, http::Server& opened_server, Facts known,
             std::function<void()> stop);
   static constexpr std::string_view kOpenKey = "open";  // Of requests that wait for open().
+  static constexpr std::string_view kSlowKey = "slow";  // Of those that wait for `slow_lane`.
   bool is_open() const { return open_.load(std::memory_order_acquire); }
 
   // From now on nothing is parked: what waits answers with what there is, and commands on clusters
@@ -106,6 +108,7 @@ class House {
   logs::LogStore& logs;
   Trees trees;
   RunWatch watch;
+  SlowLane slow_lane;
   Guarded<OwnToken> own_token;
   // One backup or check at a time: each takes a worker for as long as it lasts.
   std::mutex upkeep;

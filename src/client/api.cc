@@ -272,8 +272,10 @@ Result<Page> Api::runs(const RunQuery& query, int limit, std::string_view cursor
   add_query(target, "experiment", query.experiment);
   add_query(target, "status", query.status);
   add_query(target, "target", query.target);
+  add_query(target, "user", query.user);
   add_query(target, "parent", query.parent);
   add_query(target, "tag", query.tag);
+  add_query(target, "tags", query.tags);
   add_query(target, "archived", query.archived);
   add_query(target, "children", query.children ? "1" : "");
   add_query(target, "limit", std::to_string(limit));

@@ -30,8 +30,10 @@ struct RunQuery {
   std::string experiment;
   std::string status;
   std::string target;
+  std::string user;
   std::string parent;
   std::string tag;       // "key" or "key=value".
+  std::string tags;      // Several: a JSON object; null is any value.
   std::string archived;  // "no", "only" or "any"; empty: no.
   bool children = false;
 };

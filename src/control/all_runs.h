@@ -49,7 +49,7 @@ class AllRuns final : public Control {
                                std::string_view bytes) override;
   Result<int64_t> take_records(const RunId& run, std::string_view lines) override;
   Result<Run> run(const RunId& id) override;
-  Result<std::vector<Run>> runs(const store::RunFilter& filter) override;
+  Result<std::vector<Run>> runs(const store::RunFilter& filter, store::ReadKind kind) override;
   Result<Environment> resolve_environment(std::string_view workspace,
                                           const Environment& asked) override;
   Status let_go(std::span<const RunId> held) override;

@@ -121,7 +121,8 @@ class Control {
 
   // The run with its reason computed now: "waits for 2 CPUs: 1 free of 2; position 3".
   virtual Result<Run> run(const RunId& id) = 0;
-  virtual Result<std::vector<Run>> runs(const store::RunFilter& filter) = 0;
+  virtual Result<std::vector<Run>> runs(const store::RunFilter& filter,
+                                        store::ReadKind kind = store::ReadKind::normal) = 0;
 
   // An environment as a submission of it would have it: see control/environments.h.
   virtual Result<Environment> resolve_environment(std::string_view workspace,

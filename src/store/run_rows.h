@@ -55,8 +55,11 @@ Result<RunHead> run_head(db::Db& db, const RunId& id);
 Result<std::optional<RunHead>> find_run_head(db::Db& db, const RunId& id);
 // In status NotStarted, without an event; the caller takes it on from there.
 Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run);
-// Keeps what changed and raises the version; conflict when another change came between.
+// Keeps what changed, but for `archived`, and raises the version; conflict when another change came
+// between.
 Status save_run(db::Transaction& transaction, RunHead& head);
+// Apart from save_run(), because it moves the run in the indexes of lists. save_run() must follow.
+Status save_archived(db::Transaction& transaction, RunHead& head, bool archived);
 // The next of the run's events, in `head` too: save_run() must follow. Its time is not before the
 // previous one's.
 Status add_event(db::Transaction& transaction, RunHead& head, const RunEventRecord& event);

@@ -60,9 +60,8 @@ Result<std::vector<Experiment>> list_experiments(db::Db& db, std::string_view wo
   TRY_SET(const Workspace in, load_workspace(db, workspace));
   std::vector<Experiment> experiments;
   TRY_SET(db::Statement rows,
-          db.query("SELECT e.id, e.name, e.created, (SELECT COUNT(*) FROM runs r WHERE "
-                   "r.experiment_id = e.id) FROM experiments e WHERE e.workspace_id = ? "
-                   "ORDER BY e.id DESC",
+          db.query("SELECT id, name, created, run_count FROM experiments WHERE workspace_id = ? "
+                   "ORDER BY id DESC",
                    {in.id}));
   while (true) {
     TRY_SET(const bool more, rows.next());
@@ -116,8 +115,8 @@ Status remove_workspace(db::Transaction& transaction, std::string_view name) {
   }
   {
     TRY_SET(db::Statement open,
-            transaction.query("SELECT COUNT(*), MIN(id) FROM runs WHERE final = 0 AND status <> '' "
-                              "AND workspace_id = ?",
+            transaction.query("SELECT COUNT(*), MIN(id) FROM runs WHERE workspace_id = ? AND "
+                              "outcome = ''",
                               {workspace.id}));
     TRY_SET(const bool any, open.next());
     ENSURE(any);
