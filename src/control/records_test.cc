@@ -1,4 +1,5 @@
 #include "control/yard.h"
+#include "model/limits.h"
 #include "store/metrics.h"
 
 // What scripts tell of their runs and of the children they have.
@@ -102,4 +103,26 @@ TEST_CASE("one that is over has no more interactive children") {
   RunSpec carried = Yard::spec();
   carried.parent = "run-1";
   CHECK(yard.control->submit({RunId{"carried"}, carried, "ada"}));  // It has its own supervisor.
+}
+
+TEST_CASE("what exceeds a limit is left out, and all else of its batch is taken") {
+  Yard yard;
+  yard.submit("run-1", interactive());
+  const std::string long_value(limits::kValueBytes + 1, 'v');
+  const auto told = [](const std::string& kind, const std::string& name, const std::string& value) {
+    return R"({"k":")" + kind + R"(","n":")" + name + R"(","v":")" + value + "\"}\n";
+  };
+  std::string lines = told("tag", "long", long_value) + told("param", "long", long_value) +
+                      told("property", "long", long_value) +
+                      told("param", std::string(limits::kNameBytes + 1, 'n'), "1") + metric(1);
+  for (size_t i = 0; i < limits::kTags + 5; ++i) lines += told("tag", std::to_string(i), "1");
+  lines += told("tag", "0", "changed") + metric(2);
+  CHECK(yard.control->take_records(RunId{"run-1"}, lines) ==
+        static_cast<int64_t>(limits::kTags) + 3);
+  const Run run = yard.run("run-1");
+  CHECK(points(yard, "run-1") == "12");
+  CHECK(run.labels.tags.size() == limits::kTags);
+  CHECK(run.labels.tags.at("0") == "changed");
+  CHECK(run.parameters.empty());
+  CHECK(run.labels.properties.empty());
 }

@@ -2,11 +2,11 @@
 
 #include <cmath>
 
+#include "model/limits.h"
+
 namespace trainyard::wire {
 namespace {
 
-constexpr size_t kNameMax = 4096;
-constexpr size_t kLineMax = 1 << 20;
 constexpr size_t kListMax = 100'000;
 
 std::unexpected<Error> refuse(std::string message) {
@@ -68,7 +68,7 @@ Status read_points(const Json& line, std::string_view kind, Record& record) {
 }  // namespace
 
 Result<Record> parse_record(std::string_view text, WallTime now) {
-  if (text.size() > kLineMax) return refuse("it is longer than 1 MB");
+  if (text.size() > limits::kRecordBytes) return refuse("it is longer than 1 MB");
   TRY_SET(const Json line, parse(text));
   if (!line.is_object()) return refuse("it is no object");
   TRY_SET(const std::string kind, text_member(line, "k", true));
@@ -76,7 +76,7 @@ Result<Record> parse_record(std::string_view text, WallTime now) {
   record.at = time_of(line, now);
   TRY_SET(record.run, text_member(line, "r", kind == "child" || kind == "end"));
   TRY_SET(record.name, text_member(line, "n", kind != "child" && kind != "end"));
-  if (record.name.size() > kNameMax) return refuse("its name is longer than 4096 bytes");
+  if (record.name.size() > limits::kNameBytes) return refuse("its name is longer than 4096 bytes");
   for (const std::string_view metric : {"metric", "list", "row", "table", "image", "doc"}) {
     if (kind != metric) continue;
     TRY(read_points(line, kind, record));
