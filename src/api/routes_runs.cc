@@ -230,7 +230,8 @@ Json state_frame(const Glance& glance, bool final, const std::vector<uint64_t>& 
           {"exitCode", glance.exit_code ? Json(*glance.exit_code) : Json()},
           {"error", glance.error},
           {"next", next},
-          {"attempt", glance.attempt}};
+          {"attempt", glance.attempt},
+          {"warned", glance.warned}};
 }
 
 Result<http::Response> follow_run(const Call& call) {

@@ -32,6 +32,7 @@ Result<FollowState> decode_state(std::string_view text) {
   TRY_SET(state.reason, wire::string_member(json, "reason"));
   TRY_SET(state.version, wire::int_member(json, "version"));
   TRY_SET(state.final, wire::bool_member(json, "final"));
+  TRY_SET(state.warned, wire::bool_member(json, "warned"));
   if (json.contains("exitCode") && json["exitCode"].is_number_integer()) {
     state.exit_code = json["exitCode"].get<int>();
   }

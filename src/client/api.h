@@ -54,7 +54,8 @@ struct FollowState {
   std::string error;
   std::vector<uint64_t> next;
   int attempt = 0;
-  uint64_t bytes = 0;  // Console in this answer.
+  bool warned = false;  // The run has warnings to be shown.
+  uint64_t bytes = 0;   // Console in this answer.
 };
 
 // Console bytes as they come; `stream` is 'o' or 'e'.

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "store/labels.h"
 #include "store/metrics.h"
+#include "store/warnings.h"
 #include "store/workspaces.h"
 #include "wire/json.h"
 
@@ -187,6 +188,7 @@ Result<Run> load_run(db::Db& db, const RunId& id, Detail detail) {
   if (detail == Detail::whole) {
     TRY_SET(run.attempts, attempts_of(db, run.number));
     TRY_SET(run.events, events_of(db, run.number));
+    TRY_SET(run.warnings, load_warnings(db, run.number));
     TRY(add_metrics(db, {&run, 1}));
   }
   return run;

@@ -75,9 +75,9 @@
 //
 // Follow frames (server -> client): u8 'o'|'e'|'s', u32 LE rank, u32 LE length, bytes. The last is
 // 's':
-// {"status","reason","version","final","exitCode","error","next":[offset per rank],"attempt"}. The
-// answer comes when there is console to show or the version is above V, or empty at S. A final
-// answer's console may go on: ask until nothing comes.
+// {"status","reason","version","final","exitCode","error","next":[offset per rank],"attempt",
+// "warned"}. The answer comes when there is console to show or the version is above V, or empty at
+// S. A final answer's console may go on: ask until nothing comes. `warned`: the run has warnings.
 //
 // A pack: per blob 32 bytes of SHA-256, u64 LE size, bytes.
 // clang-format on
