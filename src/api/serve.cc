@@ -87,7 +87,8 @@ Status Serving::start_http(const Listen& listen) {
                            .host = listen.host,
                            .port = listen.port,
                            .tls = options_.tls,
-                           .connections_max = connections_for(raise_file_limit().now.rlim_cur)};
+                           .connections_max = connections_for(raise_file_limit().now.rlim_cur),
+                           .connections_per_address_max = options_.connections_per_address_max};
   const bool any = listen.port == 0;
   if (any) http.port = kept_port(options_.home);
   const auto on_error = [](int status, const Error& error) {
