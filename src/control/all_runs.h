@@ -92,6 +92,7 @@ class AllRuns final : public Control {
 
   // ---- leases.cc; under tick_mutex_ ----
   bool bury_gone();
+  void explain_eviction(const AttemptId& attempt, const std::string& why);
   void look_after_leases();
   void lose(Loss loss);  // Its time is set here.
   void lose_all(std::vector<Loss> losses);

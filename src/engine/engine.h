@@ -128,7 +128,8 @@ class Engine {
   virtual Status release(const AttemptId& attempt) = 0;
 
   // Called, on a thread of the engine, when a supervisor has ended for good: the caller checks
-  // whether its last report came, and if not the attempt is lost.
+  // whether its last report came, and if not the attempt is lost. For an attempt that reported an
+  // eviction, `why` is what the supervisor could not know: preempted, out of time, cancelled.
   struct Going {
     std::string why;
     // It will not be placed there, ever: what was asked for is refused, in the engine's own words.

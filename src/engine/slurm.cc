@@ -17,13 +17,16 @@ constexpr int kSubmittersSsh = 4;
 }  // namespace
 
 SlurmEngine::SlurmEngine(SlurmOptions options)
-    : options_(std::move(options)), book_(options_.server_id, patience()) {
+    : options_(std::move(options)),
+      owner_(slurm::job_owner(options_.server_id, options_.compute_id)),
+      book_(owner_, patience()) {
   if (!options_.compute.node_up.empty()) {
     scaler_ = std::make_unique<slurm::Scaler>(scaler_options());
     scaler_->pause(options_.paused);
   }
   shell_ = slurm::make_shell({.compute = options_.compute,
                               .server_id = options_.server_id,
+                              .owner = owner_,
                               .clock = options_.clock,
                               .commands = options_.commands});
   book_.serve_at(options_.server_url);

@@ -84,6 +84,7 @@ class SlurmEngine : public Engine {
             std::optional<SteadyTime> until, uint64_t seen);
 
   const SlurmOptions options_;
+  const std::string owner_;  // slurm::job_owner()
   std::shared_ptr<NodeShell> shell_;
 
   mutable std::mutex mutex_;

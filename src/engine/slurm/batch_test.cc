@@ -16,7 +16,7 @@ AttemptId id(const std::string& run, int attempt = 1) { return {RunId{run}, atte
 JobPlan plan_of(const std::string& run, int attempt = 1) {
   JobPlan plan;
   plan.attempt = id(run, attempt);
-  plan.server_id = "srv1";
+  plan.owner = "srv1/3";
   plan.server_url = "http://10.0.0.1:8470";
   plan.token = "tya_of_" + run;
   return plan;
@@ -118,7 +118,8 @@ TEST_CASE("each place of an array's script is its own attempt and knows nothing 
   const std::string script = job_script({plan_of("a"), plan_of("b", 2), plan_of("it's")});
   CHECK(script.find("#SBATCH --array=0-2\n") != std::string::npos);
   CHECK(script.find("#SBATCH --job-name=ty-a.1+2\n") != std::string::npos);
-  CHECK(script.find("#SBATCH --comment=\"trainyard:srv1:a.1,b.2,it's.1\"\n") != std::string::npos);
+  CHECK(script.find("#SBATCH --comment=\"trainyard:srv1/3:a.1,b.2,it's.1\"\n") !=
+        std::string::npos);
   CHECK(job_script(plan_of("a")).find("ARRAY") == std::string::npos);
   CHECK(job_script(plan_of("a")).find("--array") == std::string::npos);
   const std::string head = script.substr(0, script.find("\nty_exit_no_tool="));

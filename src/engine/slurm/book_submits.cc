@@ -19,7 +19,7 @@ std::optional<Assignment> Book::take_submission(SteadyTime now) {
 std::vector<Assignment> Book::take_submissions(SteadyTime now, const Together& together) {
   std::vector<Assignment> taken;
   if (!held_.empty() || now < no_submit_before_) return taken;
-  ArrayRoom room(server_id_);
+  ArrayRoom room(owner_);
   for (auto next = line_.begin(); next != line_.end();) {
     if (free_from(*next) > now) {
       ++next;

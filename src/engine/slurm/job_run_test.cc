@@ -100,7 +100,7 @@ struct JobNode {
   JobPlan plan() {
     JobPlan made;
     made.attempt = {RunId{"fox"}, 2};
-    made.server_id = "srv1";
+    made.owner = "srv1/3";
     made.server_url = "http://127.0.0.1:" + read("port");
     made.token = "tya_secret";
     made.program_sha256 = sha256(read("program")).hex();
