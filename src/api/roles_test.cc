@@ -100,6 +100,7 @@ constexpr RoleRow kTable[] = {
     {post, "/api/v1/runs/{id}/attempts/{n}/reports", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/orders", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/assignment", "-nnnn ynn"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/handover", "-nnnn nnn"},  // By the ticket in its job.
     {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/files", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/records/{rank}", "-nnnn ynn"},

@@ -42,6 +42,7 @@ class AllRuns final : public Control {
   Result<Orders> orders(const AttemptNode& of) override;
   Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
                                 int node) override;
+  Status hand_over(const AttemptId& attempt, std::string_view bearer) override;
   Result<Run> update(const RunId& id, const LabelChanges& changes) override;
   Result<Run> end(const RunId& id, RunStatus status, std::string_view error) override;
   Status set_outputs(const RunId& id, std::string_view tree) override;
@@ -75,6 +76,7 @@ class AllRuns final : public Control {
 
   // ---- scheduler.cc; under tick_mutex_ ----
   bool place_waiting(const std::string& queue);
+  std::string new_attempt_secret(std::string_view queue);
   struct Claim {
     Run run;
     AttemptId attempt;

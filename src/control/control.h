@@ -105,6 +105,11 @@ class Control {
   virtual Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
                                         int node) = 0;
 
+  // A job that has started shows "TICKET.NONCE" (model/handover.h). `conflict`: the ticket was
+  // shown before by another, or the attempt is over. `unavailable`: its job is not known to have
+  // started.
+  virtual Status hand_over(const AttemptId& attempt, std::string_view bearer) = 0;
+
   virtual Result<Run> update(const RunId& id, const LabelChanges& changes) = 0;
   // The end of an interactive run, as its program says.
   virtual Result<Run> end(const RunId& id, RunStatus status, std::string_view error) = 0;

@@ -22,6 +22,8 @@ struct Capacity {
   // 0: we decide what fits when. Else it has a queue of its own, and so many of our runs may wait
   // there at a time.
   int window = 0;
+  // Others can read what a job is handed: it gets a ticket for its token (model/handover.h).
+  bool tickets = false;
 };
 
 // One node of a target, as people see it.
@@ -108,6 +110,10 @@ class Engine {
   // What a placed attempt waits for before its supervisors appear, in words and numbers; empty:
   // nothing is known. Quick: what was seen last.
   virtual std::string waits_for(const AttemptId&) { return {}; }
+
+  // false: its job is known to wait still, so that nobody can rightly speak for it. Quick; what is
+  // known is brought up to date soon.
+  virtual bool may_have_started(const AttemptId&) { return true; }
 
   // Its nodes; none where they are not known. Quick: what was seen last.
   virtual NodesSeen nodes() { return {}; }

@@ -77,6 +77,15 @@ std::string SlurmEngine::waits_for(const AttemptId& attempt) {
   return nodes.empty() ? words : nodes;
 }
 
+bool SlurmEngine::may_have_started(const AttemptId& attempt) {
+  bool waits = false;
+  note([&](SteadyTime now) {
+    waits = book_.seen_waiting(attempt);
+    if (waits) book_.look_soon(now);
+  });
+  return !waits;
+}
+
 NodesSeen SlurmEngine::nodes() {
   NodesSeen seen;
   std::unique_lock lock(mutex_);
@@ -112,6 +121,7 @@ Capacity SlurmEngine::capacity() const {
   Capacity capacity;
   capacity.nodes = options_.compute.max_nodes;
   capacity.window = options_.window;
+  capacity.tickets = true;
   int gpus = 0;
   std::lock_guard lock(mutex_);
   for (const slurm::Node& node : book_.nodes()) {

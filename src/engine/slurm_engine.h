@@ -41,6 +41,7 @@ class SlurmEngine : public Engine {
     return book_.inspect(attempt);
   }
   std::string waits_for(const AttemptId& attempt) override;
+  bool may_have_started(const AttemptId& attempt) override;
   NodesSeen nodes() override;
   std::shared_ptr<NodeShell> shell() override { return shell_; }
   void pause(bool paused) override {

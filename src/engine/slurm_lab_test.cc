@@ -33,14 +33,19 @@ folder, support = sys.argv[1:]
 sys.path.insert(0, support)
 import slurm_lab
 class Answer(http.server.BaseHTTPRequestHandler):
-    def do_POST(self): self.send_error(404)
+    def do_POST(self):
+        ticket = self.headers.get("Authorization", "").startswith("Bearer tyh_secret.")
+        if not self.path.endswith("/handover") or not ticket: return self.send_error(404)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
     def do_GET(self):
         status, body = 200, b""
         if self.path.startswith("/said/"):
             with open(folder + "/said", "a") as said: said.write(self.path[6:] + "\n")
         elif self.path == "/api/v1/node/program":
             body = open(folder + "/program", "rb").read()
-        elif self.headers.get("Authorization") != "Bearer tya_secret":
+        elif not self.headers.get("Authorization", "").startswith("Bearer tya_"):
             status = 401
         else:
             body = self.path.encode()
@@ -215,7 +220,7 @@ struct LabYard {
   void place(const std::string& run, int nodes = 1, int cpus = 1, const std::string& url = "") {
     Assignment assignment;
     assignment.run = run;
-    assignment.token = "tya_secret";
+    assignment.token = "tyh_secret";
     assignment.server_url = url.empty() ? lab.words["url"] : url;
     assignment.spec.nodes = nodes;
     assignment.spec.resources.cpus = cpus;

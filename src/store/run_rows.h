@@ -73,6 +73,8 @@ Status save_attempt(db::Transaction& transaction, int64_t run, const AttemptRow&
 // The attempt's only token from now on.
 Status set_attempt_token(db::Transaction& transaction, const RunHead& head, int attempt,
                          std::string_view secret, WallTime now);
+// The SHA-256 of the attempt's only token, in hex.
+Result<std::string> attempt_token_hash(db::Db& db, int64_t run, int attempt);
 // Ended, and perhaps still with something on its node.
 struct UnreleasedAttempt {
   AttemptId attempt;

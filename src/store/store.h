@@ -39,6 +39,7 @@ struct Identity {
   std::optional<AttemptId> attempt;   // Set for an attempt's token.
   std::optional<int64_t> node_token;  // Set for a one-time token of a machine that is to join.
   std::optional<int64_t> machine;     // Set for the credential of one that has.
+  bool handover = false;              // A ticket of model/handover.h: good for that alone.
 };
 
 struct StoreOptions {

@@ -22,6 +22,8 @@
 namespace trainyard::supervisor {
 namespace {
 
+constexpr size_t kTokenMax = 256;
+
 struct Step {
   const char* name;
   Status (*run)(Context&);
@@ -163,10 +165,21 @@ Result<Forked> fork_processes(const Assignment& assignment, const Layout& layout
   return forked;
 }
 
-Result<int> carry(const Layout& layout) {
+Result<std::string> read_token() {
+  std::string line;
+  char byte = 0;
+  while (line.size() < kTokenMax && read(STDIN_FILENO, &byte, 1) == 1 && byte != '\n') line += byte;
+  if (line.empty()) return fail(ErrorKind::invalid, "there is no token on standard input");
+  return line;
+}
+
+Result<int> carry(const Layout& layout, TokenFrom token_from) {
   TRY_SET(const std::string text, read_file(layout.assignment()));
   TRY_SET(const wire::Json json, wire::parse(text));
-  TRY_SET(const Assignment assignment, wire::decode_assignment(json));
+  TRY_SET(Assignment assignment, wire::decode_assignment(json));
+  if (token_from == TokenFrom::standard_input) {
+    TRY_SET(assignment.token, read_token());
+  }
   TRY_SET(const Fd signals, block_signals());
   Result<AliveLock> lock = AliveLock::take(layout.lock());
   if (!lock && lock.error().kind == ErrorKind::conflict) return kExitBusy;
@@ -183,8 +196,10 @@ Result<int> carry(const Layout& layout) {
     secrets = fetch_secrets(assignment);
     TRY_SET(forked, fork_processes(assignment, layout));
     TRY(opened.journal.append(begin_record(getpid(), forked.ranks->leftovers())));
-    if (!secrets.values.empty()) seal::hide_from_core_dumps();
   }
+  // Nor can others of the account read it from our memory.
+  const bool hides = !secrets.values.empty() || token_from == TokenFrom::standard_input;
+  if (hides) seal::hide_from_core_dumps();
   lock->describe(forked.ranks ? forked.ranks->leftovers().mark : history.leftovers.mark);
   MonotoneClock clock;
   SystemLog log(clock, layout.system_log());
@@ -236,8 +251,8 @@ Result<int> carry(const Layout& layout) {
 
 }  // namespace
 
-int supervise(const fs::path& folder) {
-  const Result<int> code = carry(Layout(folder));
+int supervise(const fs::path& folder, TokenFrom token_from) {
+  const Result<int> code = carry(Layout(folder), token_from);
   if (code) return *code;
   std::fprintf(stderr, "trainyard supervise: %s\n", code.error().message.c_str());
   return kExitFailed;

@@ -42,7 +42,7 @@ bool add_range(std::string_view text, std::vector<int>& indexes) {
 bool are_alike(const JobPlan& a, const JobPlan& b) {
   JobPlan other = b;
   other.attempt = a.attempt;
-  other.token = a.token;
+  other.ticket = a.ticket;
   return a == other;
 }
 

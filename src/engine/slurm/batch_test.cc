@@ -18,7 +18,7 @@ JobPlan plan_of(const std::string& run, int attempt = 1) {
   plan.attempt = id(run, attempt);
   plan.owner = "srv1/3";
   plan.server_url = "http://10.0.0.1:8470";
-  plan.token = "tya_of_" + run;
+  plan.ticket = "tyh_of_" + run;
   return plan;
 }
 
@@ -126,16 +126,16 @@ TEST_CASE("each place of an array's script is its own attempt and knows nothing 
   const auto run = [&](const std::map<std::string, std::string>& place) {
     ProgramOptions options;
     options.command = {"/bin/bash", "-c",
-                       head + "\necho \"$ty_run $ty_attempt $ty_token ${!SLURM_ARRAY_*}\""};
+                       head + "\necho \"$ty_run $ty_attempt $ty_ticket ${!SLURM_ARRAY_*}\""};
     options.environment = place;
     options.environment["PATH"] = "/usr/bin:/bin";
     options.timeout = seconds(30);
     return run_program(options).value();
   };
   CHECK(run({{"SLURM_ARRAY_TASK_ID", "0"}, {"SLURM_ARRAY_JOB_ID", "7"}}).output ==
-        "a 1 tya_of_a \n");
-  CHECK(run({{"SLURM_ARRAY_TASK_ID", "1"}}).output == "b 2 tya_of_b \n");
-  CHECK(run({{"SLURM_ARRAY_TASK_ID", "2"}}).output == "it's 1 tya_of_it's \n");
+        "a 1 tyh_of_a \n");
+  CHECK(run({{"SLURM_ARRAY_TASK_ID", "1"}}).output == "b 2 tyh_of_b \n");
+  CHECK(run({{"SLURM_ARRAY_TASK_ID", "2"}}).output == "it's 1 tyh_of_it's \n");
   CHECK(run({{"SLURM_ARRAY_TASK_ID", "3"}}).exit_code == static_cast<int>(ScriptExit::refused));
   CHECK(run({}).exit_code == static_cast<int>(ScriptExit::refused));
 }

@@ -131,6 +131,13 @@ std::string Book::waits_for(const AttemptId& attempt, WallTime now) const {
   return {};
 }
 
+bool Book::seen_waiting(const AttemptId& attempt) const {
+  const auto found = entries_.find(attempt);
+  if (found == entries_.end() || !away_.empty()) return false;
+  const std::optional<Job>& job = found->second.job;
+  return found->second.stage == Stage::placed && job && phase_of(job->state) == Phase::waiting;
+}
+
 std::string Book::place_in_line(const AttemptId& attempt) const {
   const auto found = std::ranges::find(line_, attempt);
   const auto before = found - line_.begin();

@@ -34,6 +34,8 @@ class Book {
   void release(const AttemptId& attempt, SteadyTime now);
   Placement inspect(const AttemptId& attempt) const;
   std::string waits_for(const AttemptId& attempt, WallTime now) const;
+  // Slurm showed its job as waiting when it was asked last, and does answer.
+  bool seen_waiting(const AttemptId& attempt) const;
   // Nothing is handed in for as long as there is a reason not to.
   void hold(std::string why) { held_ = std::move(why); }
   bool held() const { return !held_.empty(); }

@@ -177,9 +177,10 @@ TEST_CASE("a job that somebody else cancelled is not tried again") {
   CHECK(*desk.book.next_submit() > desk.now);
   desk.job(2).state = "CANCELLED";
   desk.pass(seconds(1));
-  REQUIRE(desk.gone.size() == 1);
+  REQUIRE(desk.gone.size() == 2);
   CHECK(desk.gone[0].first == Desk::id("b", 2));
   CHECK(desk.gone[0].second.refused);
+  CHECK(desk.gone[1].first == Desk::id("b", 1));  // Whose reason it is, too.
   // And after.
   desk.gone.clear();
   desk.book.release(Desk::id("c"), desk.now);
@@ -204,7 +205,7 @@ TEST_CASE("a running job that a person cancels starts nothing again, however soo
   desk.book.place(Desk::assignment("a", 2), desk.now);
   CHECK_FALSE(desk.book.take_submission(desk.now));
   desk.look();
-  REQUIRE(desk.gone.size() == 1);
+  REQUIRE(desk.gone.size() == 2);
   CHECK(desk.gone[0].first == Desk::id("a", 2));
   CHECK(desk.gone[0].second.refused);
   CHECK(desk.gone[0].second.why.find("cancelled in Slurm") != std::string::npos);
@@ -217,7 +218,7 @@ TEST_CASE("a running job that a person cancels starts nothing again, however soo
   CHECK_FALSE(desk.book.take_submission(desk.now));
   desk.job(2).state = "CANCELLED";
   desk.pass(seconds(1));
-  REQUIRE(desk.gone.size() == 1);
+  REQUIRE(desk.gone.size() == 2);
   CHECK(desk.gone[0].first == Desk::id("b", 2));
   CHECK(desk.gone[0].second.refused);
   CHECK_FALSE(desk.book.next_submit());

@@ -89,7 +89,7 @@ void Book::taken(const Cancel& job, SteadyTime now) {
   entry.number = job.number;
   entry.index = job.index;
   entry.array = job.array;
-  entry.assignment.reset();  // With its token, which is in the job script from here on.
+  entry.assignment.reset();  // With its ticket, which is in the job script from here on.
   if (std::exchange(entry.under_way, false)) {
     set(entry, entry.stage, now);
   } else {

@@ -385,7 +385,10 @@ TEST_CASE("an attempt after one that was preempted waits to see that, and no lon
   CHECK_FALSE(desk.book.take_submission(desk.now));
   desk.now += Patience{}.settle;
   CHECK(desk.book.take_submission(desk.now).value().id() == Desk::id("slow", 2));
-  CHECK(desk.gone.empty());
+  // What the supervisor could not know when it reported that it was told to stop.
+  REQUIRE(desk.gone.size() == 1);
+  CHECK(desk.gone[0].first == Desk::id("a"));
+  CHECK(desk.gone[0].second.why == "Slurm gave its nodes to another job (PREEMPTED)");
 }
 
 TEST_CASE("nothing is handed in while there is no way to the cluster, and it says so") {

@@ -51,7 +51,7 @@ std::string variable(std::string_view name, std::string_view value) {
 std::string whose(const JobPlan& plan) {
   return variable("ty_run", plan.attempt.run.value) +
          variable("ty_attempt", std::to_string(plan.attempt.number)) +
-         variable("ty_token", plan.token);
+         variable("ty_ticket", plan.ticket);
 }
 
 // User code is not to know of the array: what it does must not depend on who else waited.
@@ -73,7 +73,7 @@ JobPlan plan_job(const Assignment& assignment, const ComputeSpec& compute, std::
   plan.attempt = assignment.id();
   plan.owner = owner;
   plan.server_url = assignment.server_url;
-  plan.token = assignment.token;
+  plan.ticket = assignment.token;
   plan.nodes = spec.nodes;
   plan.resources = spec.resources;
   plan.priority = spec.priority;

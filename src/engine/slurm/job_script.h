@@ -17,7 +17,7 @@ struct JobPlan {
   std::string owner;  // job_owner()
   std::string server_url;
   bool says_where = false;  // The server does not know that URL itself: nodes tell it.
-  std::string token;        // In the script only: never in arguments, nor in an environment.
+  std::string ticket;       // For the attempt's token, once: model/handover.h.
   int nodes = 1;
   Resources resources;
   Priority priority = Priority::normal;

@@ -15,7 +15,7 @@ JobPlan plan_of(const std::string& run = "calm-fox-x7k2m9qd") {
   plan.attempt = {RunId{run}, 2};
   plan.owner = "srv1/3";
   plan.server_url = "http://10.0.0.1:8470";
-  plan.token = "tya_secret";
+  plan.ticket = "tyh_secret";
   return plan;
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("no value of a target or run makes a line of its own") {
     text += "\ntouch /tmp/never\n#SBATCH --uid=root\n'";
     CAPTURE(text);
     JobPlan plan = plan_of();
-    plan.partition = plan.account = plan.qos = plan.server_url = plan.token = text;
+    plan.partition = plan.account = plan.qos = plan.server_url = plan.ticket = text;
     plan.sbatch = {"--constraint=" + text};
     plan.setup = plan.scratch = plan.program_path = plan.ca_pem = text;
     const std::string script = job_script(plan);
