@@ -84,6 +84,9 @@ def _head(digest: str, size: int) -> bytes:
 def _pieces(folder: bytes, pack: list[Entry]):
     for entry in pack:
         yield _head(entry.digest, entry.size)
+        if entry.replaced is not None:
+            yield entry.replaced
+            continue
         left = entry.size
         try:
             file = open(os.path.join(folder, entry.path), "rb")

@@ -1,6 +1,7 @@
 #include "client/blobs.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -81,11 +82,20 @@ std::unexpected<Error> changed(const fs::path& path, std::string_view how) {
               "Try again when nothing writes to it.");
 }
 
+Result<Fd> in_memory(const std::string& bytes) {
+  Fd fd(memfd_create("replaced", MFD_CLOEXEC));
+  if (!fd) return fail_errno(errno, "make a file in memory");
+  TRY(write_all_at(fd.get(), bytes, 0, "a file in memory"));
+  return fd;
+}
+
 // A pack as a stream: the files are opened when their turn comes.
 class PackSource {
  public:
-  PackSource(FolderCursor& cursor, const fs::path& folder, const Entries& entries)
-      : cursor_(cursor), folder_(folder), entries_(entries) {}
+  using Replaced = std::map<std::string, std::string>;  // Captured::replaced
+  PackSource(FolderCursor& cursor, const fs::path& folder, const Replaced& replaced,
+             const Entries& entries)
+      : cursor_(cursor), folder_(folder), replaced_(replaced), entries_(entries) {}
 
   uint64_t size() const {
     uint64_t sum = 0;
@@ -113,6 +123,8 @@ class PackSource {
   Status begin_next() {
     const Entry& entry = *entries_[next_++];
     const auto open = [&]() -> Result<Fd> {
+      const auto bytes = replaced_.find(entry.path);
+      if (bytes != replaced_.end()) return in_memory(bytes->second);
       TRY_SET(const int parent, cursor_.at(parent_of(entry.path)));
       Fd fd(openat(parent, std::string(name_of(entry.path)).c_str(),
                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -149,6 +161,7 @@ class PackSource {
 
   FolderCursor& cursor_;
   const fs::path& folder_;
+  const Replaced& replaced_;
   const Entries& entries_;
   size_t next_ = 0;
   std::string head_;
@@ -176,10 +189,12 @@ class Uploader {
   http::Client& client_;
   const fs::path& folder_;
   const OnTransfer& on_transfer_;
+  const PackSource::Replaced* replaced_ = nullptr;
   Transfer transfer_;
 };
 
 Result<Uploaded> Uploader::run(const snapshot::Captured& captured) {
+  replaced_ = &captured.replaced;
   // The tree goes last, so a server that has it has everything it names.
   TRY_SET(const std::vector<Digest> tree_missing, ask_missing(client_, {captured.id}));
   if (tree_missing.empty()) return Uploaded{};
@@ -237,7 +252,7 @@ Result<Entries> Uploader::send_round(FolderCursor& cursor, const Entries& entrie
 }
 
 Result<Entries> Uploader::send_pack(FolderCursor& cursor, const Entries& entries) {
-  PackSource source(cursor, folder_, entries);
+  PackSource source(cursor, folder_, *replaced_, entries);
   source.on_bytes = [this](uint64_t bytes) {
     transfer_.bytes_done += bytes;
     tell();
