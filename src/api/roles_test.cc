@@ -75,6 +75,8 @@ constexpr RoleRow kTable[] = {
     {get, "/api/v1/curated-environments", "-yyyy yyy"},
     {put, "/api/v1/curated-environments/{environment}", "-nnny nnn"},
     {del, "/api/v1/curated-environments/{environment}", "-nnny nnn"},
+    {get, "/api/v1/policies", "-yyyy nnn"},
+    {put, "/api/v1/policies/{role}", "-nnny nnn"},
     {get, "/api/v1/sizes", "-yyyy yyy"},
     {put, "/api/v1/sizes/{size}", "-nnny nnn"},
     {del, "/api/v1/sizes/{size}", "-nnny nnn"},

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "api/errors.h"
+#include "api/policy.h"
 #include "api/realise.h"
 #include "base/text.h"
 #include "wire/urls.h"
@@ -115,7 +116,7 @@ std::vector<RouteRow> all_routes() {
        {server_routes(), user_routes(), workspace_routes(), run_routes(), file_routes(),
         attempt_routes(), blob_routes(), metric_routes(), secret_routes(), output_routes(),
         node_routes(), compute_routes(), machine_routes(), exec_routes(), realise_routes(),
-        environment_routes()}) {
+        environment_routes(), policy_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;

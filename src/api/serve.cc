@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "api/errors.h"
+#include "api/policy.h"
 #include "api/route.h"
 #include "api/secrets.h"
 #include "base/file_limit.h"
@@ -122,6 +123,8 @@ Status Serving::start_control() {
                                 .binary = options_.binary.empty() ? self : options_.binary}));
   }
   open_environments();
+  image_digests_ = std::make_unique<container::ImageDigests>(
+      [this](const std::string& image) { server_->notify(House::image_key(image)); });
   control_ = control::Control::create({
       .clock = *clock_,
       .store = *store_,
@@ -137,11 +140,19 @@ Status Serving::start_control() {
           [this](const Environment& environment) { return environments_->words(environment); },
       .environment_ready =
           [this](const Environment& environment) { return environments_->is_packed(environment); },
-      .settle_recipe = [this](Recipe& recipe) -> Status {
-        TRY_SET(recipe.platform, environments_->platform(recipe));
-        image_digests_.settle(recipe);
-        return {};
-      },
+      .environment_rules = {.check =
+                                [this](Environment& environment,
+                                       const control::EnvironmentUse& use) {
+                                  return check_environment(*store_, use, environment);
+                                },
+                            .settle = [this](Environment& environment) -> Status {
+                              Recipe& recipe = environment.recipe;
+                              TRY_SET(recipe.platform, environments_->platform(recipe));
+                              recipe.image_digest =
+                                  image_digests_->find(recipe.image, environment.image_folders)
+                                      .value_or(std::string(container::kDigestPending));
+                              return {};
+                            }},
       .changed = [this](const RunId& run) { house_->run_changed(run); },
   });
   targets_ = std::make_unique<Targets>(Targets::Parts{.clock = *clock_,
@@ -226,6 +237,7 @@ void Serving::stop() {
   // Its end first: what is given up then is no answer to those who are held.
   if (gate_) gate_->stop();
   environments_.reset();
+  image_digests_.reset();
   gate_.reset();
   build_runs_.reset();
   control_.reset();

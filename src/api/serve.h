@@ -69,7 +69,7 @@ class Serving {
   http::Router router_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<Environments> environments_;
-  container::ImageDigests image_digests_;
+  std::unique_ptr<container::ImageDigests> image_digests_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<Targets> targets_;

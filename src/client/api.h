@@ -167,6 +167,10 @@ class Api {
   Result<Json> set_curated(std::string_view name, const Json& environment);
   Status delete_curated(std::string_view name);
 
+  // What each role may ask of machines.
+  Result<Json> policies();
+  Result<Json> set_policy(std::string_view role, const Json& changes);
+
   // Machines that have joined the workspace, and one's own.
   Result<Json> machines(std::string_view workspace);
   // `lifetime_s` 0: a day.

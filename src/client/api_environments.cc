@@ -66,4 +66,10 @@ Status Api::delete_curated(std::string_view name) {
   return {};
 }
 
+Result<Json> Api::policies() { return all(std::string(wire::kApi) + "/policies"); }
+
+Result<Json> Api::set_policy(std::string_view role, const Json& changes) {
+  return call(Method::put, std::string(wire::kApi) + "/policies/" + encode_url(role), changes);
+}
+
 }  // namespace trainyard::client

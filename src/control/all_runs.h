@@ -50,8 +50,8 @@ class AllRuns final : public Control {
   Result<int64_t> take_records(const RunId& run, std::string_view lines) override;
   Result<Run> run(const RunId& id) override;
   Result<std::vector<Run>> runs(const store::RunFilter& filter) override;
-  Result<Environment> resolve_environment(std::string_view workspace,
-                                          const Environment& asked) override;
+  Result<Environment> resolve_environment(std::string_view workspace, const Environment& asked,
+                                          const EnvironmentUse& use) override;
   Status let_go(std::span<const RunId> held) override;
   Status fail_held(std::span<const RunId> held, std::string_view why) override;
   Status recover() override;

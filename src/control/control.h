@@ -58,6 +58,7 @@ struct Submission {
   RunId id;  // Made by the client: the same id with the same spec is the same run.
   RunSpec spec;
   std::string user;
+  Role role = Role::submitter;  // Of the user, for what the environment asks of machines.
 };
 struct Submitted {
   Run run;
@@ -88,7 +89,7 @@ class Control {
     EnvironmentWords environment_words;
     // Runs for elsewhere are held until theirs is; none: nobody is.
     EnvironmentReady environment_ready = {};
-    SettleRecipe settle_recipe;  // None: a hash is the same for all machines.
+    EnvironmentRules environment_rules = {};
     // A run's version grew: wakes its readers.
     std::function<void(const RunId&)> changed;
   };
@@ -125,7 +126,8 @@ class Control {
 
   // An environment as a submission of it would have it: see control/environments.h.
   virtual Result<Environment> resolve_environment(std::string_view workspace,
-                                                  const Environment& asked) = 0;
+                                                  const Environment& asked,
+                                                  const EnvironmentUse& use) = 0;
 
   // Runs that are held (Run::held): their environment is made, and they are given places; or it
   // could not be, and they fail. Those that are not held any more are passed over.

@@ -42,7 +42,10 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
   if (!submission.spec.interactive) TRY(check_machine(submission.spec));
   Submission resolved = submission;
   TRY_SET(resolved.spec.environment,
-          resolve_environment(submission.spec.workspace, submission.spec.environment));
+          resolve_environment(submission.spec.workspace, submission.spec.environment,
+                              {.role = submission.role,
+                               .own_machine = !submission.spec.host.empty(),
+                               .gpus = submission.spec.resources.gpus > 0}));
   TRY(check_resolved(resolved.spec));
   TRY(parts_.store.check_space());
   const bool same = resolved.spec.environment == submission.spec.environment;
@@ -50,8 +53,9 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
 }
 
 Result<Environment> AllRuns::resolve_environment(std::string_view workspace,
-                                                 const Environment& asked) {
-  return resolve(parts_.store, workspace, asked, parts_.settle_recipe);
+                                                 const Environment& asked,
+                                                 const EnvironmentUse& use) {
+  return resolve(parts_.store, workspace, asked, use, parts_.environment_rules);
 }
 
 // What could not be seen before the environment's name was looked up.

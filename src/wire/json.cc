@@ -250,6 +250,7 @@ Json encode(const Orders& orders) { return to_json(orders); }
 Json encode(const Assignment& assignment) { return to_json(assignment); }
 Json encode(const ComputeSpec& spec) { return to_json(spec); }
 Json encode(const VmSize& size) { return to_json(size); }
+Json encode(const RolePolicy& policy) { return to_json(policy); }
 
 Result<RunSpec> decode_run_spec(const Json& json) { return decode<RunSpec>(json); }
 Result<Environment> decode_environment(const Json& json) { return decode<Environment>(json); }
@@ -262,6 +263,7 @@ Result<Orders> decode_orders(const Json& json) { return decode<Orders>(json); }
 Result<Assignment> decode_assignment(const Json& json) { return decode<Assignment>(json); }
 Result<ComputeSpec> decode_compute_spec(const Json& json) { return decode<ComputeSpec>(json); }
 Result<VmSize> decode_vm_size(const Json& json) { return decode<VmSize>(json); }
+Result<RolePolicy> decode_role_policy(const Json& json) { return decode<RolePolicy>(json); }
 
 Json error_to_json(const Error& error) {
   return {{"error",

@@ -44,6 +44,8 @@
 //   POST   …/execs/{exec}/output   ?from=N[&exit=CODE]: bytes -> {"size","stop"}
 //   GET    /api/v1/sizes
 //   PUT|DELETE      /api/v1/sizes/{name}     fields of a VmSize
+//   GET    /api/v1/policies        fields of a RolePolicy, and "role"
+//   PUT    /api/v1/policies/{role} those of its lists that change
 //   POST   /api/v1/runs            {"id", "spec": RunSpec} -> 201 run, 200 same again,
 //                                  409 another spec, 404 "snapshot …" when its tree is not here
 //   GET    /api/v1/runs            ?workspace&experiment&status&target&parent&limit&cursor

@@ -141,6 +141,8 @@ Result<int> server_status(Context& context);
 Result<int> server_backup(Context& context);
 Result<int> server_restore(Context& context);
 Result<int> server_check(Context& context);
+Result<int> server_policy_show(Context& context);
+Result<int> server_policy_set(Context& context);
 // The file an option names, absolute: the server has another current folder. Empty: not given.
 Result<fs::path> file_option(const Args& args, std::string_view key);
 extern const std::span<const Option> kServerRunOptions;
@@ -148,6 +150,7 @@ extern const std::span<const Option> kServerStartOptions;
 extern const std::span<const Option> kServerStatusOptions;
 extern const std::span<const Option> kServerFolderOptions;
 extern const std::span<const Option> kServerCheckOptions;
+extern const std::span<const Option> kServerPolicySetOptions;
 
 Result<int> user_create(Context& context);
 Result<int> user_list(Context& context);
