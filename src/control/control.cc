@@ -65,7 +65,12 @@ Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
     settle(*applied);
     if (unheard) take_back(applied->attempt, applied->queue);
   }
-  return run(id);
+  Result<Run> canceled = run(id);
+  if (applied && canceled && !is_final(canceled->life.status)) {
+    const SteadyTime since = parts_.clock.steady() + seconds(canceled->spec.grace_s);
+    ledger_.with([&](Ledger& ledger) { ledger.canceled(applied->attempt, since); });
+  }
+  return canceled;
 }
 
 // One that waits in an engine's own queue, perhaps for days, is taken out of it; the engine says
@@ -89,7 +94,7 @@ Result<Run> AllRuns::run(const RunId& id) {
   return found;
 }
 
-Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter) {
+Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter, store::ReadKind kind) {
   std::vector<Run> found;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(found, store::list_runs(db, filter));
@@ -97,7 +102,7 @@ Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter) {
     for (Run& run : found) pointers.push_back(&run);
     return add_reasons(db, std::move(pointers));
   };
-  TRY(parts_.store.read(look));
+  TRY(parts_.store.read(look, kind));
   return found;
 }
 
