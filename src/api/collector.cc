@@ -19,11 +19,11 @@ namespace {
 
 using wire::Json;
 
-constexpr int kRunsPerRead = 500;    // Of one read transaction, so that no reader is held up.
+constexpr int kRunsPerRead = 500;  // Of one read transaction, so that no reader is held up.
 constexpr int kTreesPerRead = 5000;
 constexpr size_t kFoldersPerRead = 500;
-constexpr seconds kClockStep{300};     // A larger step of the machine's clock is distrusted.
-constexpr seconds kBusyRetry{60};      // A backup was under way.
+constexpr seconds kClockStep{300};  // A larger step of the machine's clock is distrusted.
+constexpr seconds kBusyRetry{60};   // A backup was under way.
 // Realised environments that no run has used for so long and none names go.
 constexpr std::chrono::hours kEnvironmentIdle{7 * 24};
 
@@ -41,10 +41,7 @@ std::string run_of(const std::string& name) { return name.substr(0, name.rfind('
 class Collector::Pass {
  public:
   Pass(Collector& collector, Mode mode, const std::stop_token& stop)
-      : collector_(collector),
-        house_(collector.house_),
-        mode_(mode),
-        pace_(house_.clock, stop) {}
+      : collector_(collector), house_(collector.house_), mode_(mode), pace_(house_.clock, stop) {}
 
   Result<Json> run();
   // Deletes what is older than its workspace keeps runs.
@@ -128,12 +125,9 @@ void Collector::purge_soon() {
 
 Json Collector::state() {
   return progress_.with([](Progress& now) {
-    Json json = {{"running", now.running},
-                 {"dryRun", now.mode == Mode::dry_run},
-                 {"phase", now.phase},
-                 {"looked", now.looked},
-                 {"removed", now.removed},
-                 {"bytes", now.bytes},
+    Json json = {{"running", now.running}, {"dryRun", now.mode == Mode::dry_run},
+                 {"phase", now.phase},     {"looked", now.looked},
+                 {"removed", now.removed}, {"bytes", now.bytes},
                  {"report", now.report}};
     json["error"] = now.error ? wire::error_to_json(*now.error)["error"] : Json();
     return json;
@@ -219,8 +213,8 @@ void Collector::run_once(Mode mode, const std::stop_token& stop) {
 Status Collector::check_clock(WallTime file_now) {
   const SteadyTime now = house_.clock.steady();
   const microseconds offset = file_now.time_since_epoch() - now.time_since_epoch();
-  const bool set = clock_offset_ && (offset > *clock_offset_ + kClockStep ||
-                                     offset < *clock_offset_ - kClockStep);
+  const bool set = clock_offset_ &&
+                   (offset > *clock_offset_ + kClockStep || offset < *clock_offset_ - kClockStep);
   clock_offset_ = offset;
   if (set) distrust_until_ = now + options_.grace;
   if (now >= distrust_until_) return {};
@@ -496,12 +490,11 @@ Status Collector::Pass::sweep_blobs() {
     });
     return pace_.rest();
   };
-  TRY_SET(blobs_, house_.blobs.sweep({.used = [&](const Digest& digest) {
-                                        return used_.contains(digest);
-                                      },
-                                      .before = before_,
-                                      .dry_run = !removes(),
-                                      .proceed = proceed}));
+  TRY_SET(blobs_,
+          house_.blobs.sweep({.used = [&](const Digest& digest) { return used_.contains(digest); },
+                              .before = before_,
+                              .dry_run = !removes(),
+                              .proceed = proceed}));
   return {};
 }
 
@@ -540,8 +533,7 @@ Status Collector::Pass::sweep_folder(const fs::path& folder,
 
 bool Collector::Pass::is_old(const fs::path& path) const {
   struct stat status{};
-  return ::lstat(path.c_str(), &status) == 0 &&
-         WallTime(seconds(status.st_mtim.tv_sec)) < before_;
+  return ::lstat(path.c_str(), &status) == 0 && WallTime(seconds(status.st_mtim.tv_sec)) < before_;
 }
 
 void Collector::Pass::sweep_environments() {

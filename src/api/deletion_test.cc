@@ -1,6 +1,7 @@
+#include "store/deletion.h"
+
 #include "api/collector.h"
 #include "api/test_yard.h"
-#include "store/deletion.h"
 #include "store/environments.h"
 
 // Deletion, restoration, and what collection does with both.
@@ -123,8 +124,7 @@ TEST_CASE("children go with their parent and come back with it; one deleted befo
   child.experiment = "tests";
   child.command = {"true"};
   child.parent = "calm-1";
-  CHECK(yard.control->submit({RunId{"late"}, child, "owner"}).error().kind ==
-        ErrorKind::not_found);
+  CHECK(yard.control->submit({RunId{"late"}, child, "owner"}).error().kind == ErrorKind::not_found);
 }
 
 TEST_CASE("collection removes what was deleted a week ago, and nothing else") {
@@ -135,11 +135,13 @@ TEST_CASE("collection removes what was deleted a week ago, and nothing else") {
     const logs::Piece piece[] = {{logs::Stream::out, "said\n"}};
     REQUIRE(yard.logs->append({run, 1}, 0, 0, piece).has_value());
   }
-  yard.change("INSERT INTO metrics (run, name, kind, points, last_at) SELECT number, 'loss', "
-              "'scalar', 2500, 1 FROM runs WHERE id = 'old-1'");
-  yard.change("WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 2499) "
-              "INSERT INTO points (metric, number, at, value) SELECT m.id, i, 1, 0.5 "
-              "FROM n, metrics m");
+  yard.change(
+      "INSERT INTO metrics (run, name, kind, points, last_at) SELECT number, 'loss', "
+      "'scalar', 2500, 1 FROM runs WHERE id = 'old-1'");
+  yard.change(
+      "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 2499) "
+      "INSERT INTO points (metric, number, at, value) SELECT m.id, i, 1, 0.5 "
+      "FROM n, metrics m");
   REQUIRE(send(client, del, "/api/v1/runs/old-1").status == 200);
   yard.let_a_week_pass();
   REQUIRE(send(client, del, "/api/v1/runs/new-1").status == 200);
@@ -173,7 +175,8 @@ TEST_CASE("what is deleted now is gone for good") {
   yard.house->collector = nullptr;
 }
 
-TEST_CASE("an experiment goes with its runs, comes back with them, and a new run revives its name") {
+TEST_CASE(
+    "an experiment goes with its runs, comes back with them, and a new run revives its name") {
   Deleting yard;
   http::Client client = yard.over_socket();
   const std::string url = "/api/v1/workspaces/default/experiments";

@@ -142,8 +142,8 @@ Status check_deletable(db::Db& db, const ExperimentRow& experiment, std::string_
                    {experiment.id, owner}));
   TRY_SET(const bool any, others.next());
   if (!any) return {};
-  return fail(ErrorKind::denied, "runs of it are " + others.text(0) +
-                                     "'s; only an admin deletes other people's runs");
+  return fail(ErrorKind::denied,
+              "runs of it are " + others.text(0) + "'s; only an admin deletes other people's runs");
 }
 
 Status hide_experiment(db::Transaction& transaction, int64_t experiment, WallTime when) {
@@ -210,10 +210,11 @@ Result<Purged> purge_run(db::Transaction& transaction, int64_t number, WallTime 
                           {kDeletedForGood, number, before, number}));
   if (ours == 0) return Purged::kept;
   int64_t left = kPurgeRows;
-  TRY_SET(const int64_t points,
-          transaction.run("DELETE FROM points WHERE (metric, number) IN (SELECT p.metric, p.number "
-                          "FROM metrics m JOIN points p ON p.metric = m.id WHERE m.run = ? LIMIT ?)",
-                          {number, left}));
+  TRY_SET(
+      const int64_t points,
+      transaction.run("DELETE FROM points WHERE (metric, number) IN (SELECT p.metric, p.number "
+                      "FROM metrics m JOIN points p ON p.metric = m.id WHERE m.run = ? LIMIT ?)",
+                      {number, left}));
   left -= points;
   for (const std::string_view table : {"metrics", "events", "parameters", "run_files"}) {
     if (left <= 0) return Purged::partly;
@@ -223,11 +224,10 @@ Result<Purged> purge_run(db::Transaction& transaction, int64_t number, WallTime 
                                                          : "number";
     const std::string name(table);
     const std::string column(key);
-    TRY_SET(const int64_t gone,
-            transaction.run("DELETE FROM " + name + " WHERE run = ? AND " + column +
-                                " IN (SELECT " + column + " FROM " + name +
-                                " WHERE run = ? LIMIT ?)",
-                            {number, number, left}));
+    TRY_SET(const int64_t gone, transaction.run("DELETE FROM " + name + " WHERE run = ? AND " +
+                                                    column + " IN (SELECT " + column + " FROM " +
+                                                    name + " WHERE run = ? LIMIT ?)",
+                                                {number, number, left}));
     left -= gone;
   }
   if (left <= 0) return Purged::partly;
@@ -236,10 +236,11 @@ Result<Purged> purge_run(db::Transaction& transaction, int64_t number, WallTime 
 }
 
 Result<int64_t> purge_others(db::Transaction& transaction, WallTime before) {
-  TRY_SET(const int64_t experiments,
-          transaction.run("DELETE FROM experiments WHERE deleted IS NOT NULL AND deleted < ? AND "
-                          "NOT EXISTS (SELECT 1 FROM runs r WHERE r.experiment_id = experiments.id)",
-                          {before}));
+  TRY_SET(
+      const int64_t experiments,
+      transaction.run("DELETE FROM experiments WHERE deleted IS NOT NULL AND deleted < ? AND "
+                      "NOT EXISTS (SELECT 1 FROM runs r WHERE r.experiment_id = experiments.id)",
+                      {before}));
   TRY_SET(const int64_t environments,
           transaction.run("DELETE FROM environments WHERE deleted IS NOT NULL AND deleted < ?",
                           {before}));

@@ -112,8 +112,7 @@ Result<std::vector<VerifiedTree>> verified_trees(db::Db& db, std::string_view af
   }
 }
 
-Result<bool> forget_snapshot(db::Transaction& transaction, std::string_view tree,
-                             WallTime before) {
+Result<bool> forget_snapshot(db::Transaction& transaction, std::string_view tree, WallTime before) {
   TRY_SET(const int64_t gone,
           transaction.run("DELETE FROM snapshots WHERE tree = ? AND verified < ?", {tree, before}));
   if (gone > 0) TRY(transaction.run("DELETE FROM workspace_trees WHERE tree = ?", {tree}));
