@@ -36,9 +36,10 @@ Result<Uploaded> upload_missing(http::Client& client, const fs::path& folder,
 
 // Makes the tree in `folder` (made if need be), with modes and symlinks. What is there under the
 // same name is replaced; a file gets its name only when it is whole and its digest is right. A
-// symlink in `folder` is never followed: it is `conflict`.
+// symlink in `folder` is never followed: it is `conflict`. `below`, a relative path, is where in
+// `folder` the tree begins: links on the way there are not followed either.
 Status download_tree(http::Client& client, const snapshot::Tree& tree, const fs::path& folder,
-                     const OnTransfer& on_transfer = {});
+                     const OnTransfer& on_transfer = {}, std::string_view below = {});
 
 // A blob in a file without a name on the file system of `tmp`, verified and read from its start;
 // for snapshot::checkout(…, threads = 1), because a Client is one thread's.

@@ -141,7 +141,7 @@ Result<int> environment_download(Context& context) {
     TRY_SET(const Digest digest, Digest::from_hex(environment.recipe.context));
     TRY_SET(const std::string text, client::fetch_text(api->http(), digest));
     TRY_SET(const snapshot::Tree tree, snapshot::decode(text));
-    TRY(client::download_tree(api->http(), tree, built_from));
+    TRY(client::download_tree(api->http(), tree, folder, {}, dialects::kContextFolder));
   }
   context.say("environment " + label(environment) + " is in " + folder.string());
   return kExitOk;
