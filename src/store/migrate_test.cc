@@ -18,11 +18,12 @@ std::unique_ptr<db::Db> opened(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("the steps count up by one from the first") {
-  int expected = 1;
+TEST_CASE("the steps count up from the first") {
+  int before = 0;
   for (const Migration& step : store::migrations()) {
-    CHECK(step.version == expected++);
+    CHECK(step.version > before);
     CHECK(!step.sql.empty());
+    before = step.version;
   }
 }
 

@@ -118,6 +118,11 @@ Result<Where> where_of(db::Db& db, const RunFilter& filter) {
   } else if (workspace) {
     where.sql += " AND r.workspace_id = " + std::to_string(*workspace);
   }
+  if (!filter.closed.empty()) {
+    std::string ids;
+    for (const int64_t id : filter.closed) ids += (ids.empty() ? "" : ", ") + std::to_string(id);
+    where.sql += " AND r.workspace_id NOT IN (" + ids + ")";
+  }
   if (filter.parent > 0) {
     where.sql += " AND r.parent = " + std::to_string(filter.parent);
   } else if (!filter.children) {

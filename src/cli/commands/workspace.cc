@@ -9,11 +9,13 @@ constexpr Option kWorkspaceCreateRows[] = {
     {"--location -l", Takes::value, "PLACE", "Taken from scripts for Azure; without meaning here."},
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; else on the server."},
+    {"--access", Takes::value, "WHOM", "Whom it lets in: everyone or members (default: everyone)."},
     {"--friendly-name -f", Takes::value, "NAME", "", Since::later},
 };
 constexpr Option kWorkspaceUpdateRows[] = {
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; '': on the server."},
+    {"--access", Takes::value, "WHOM", "Whom it lets in: everyone or members."},
 };
 constexpr Option kWorkspaceChoiceRows[] = {
     {"--name -n", Takes::value, "NAME", "The workspace, like -w."},
@@ -23,7 +25,8 @@ constexpr Option kWorkspaceChoiceRows[] = {
 View workspace_view() {
   return {.table = [](const Json& value) {
     static constexpr std::string_view kKeys[] = {
-        "name", "createdBy", "createdAt", "resourceGroup", "subscriptionId", "imageBuildCompute"};
+        "name",          "access",         "createdBy",        "createdAt",
+        "resourceGroup", "subscriptionId", "imageBuildCompute"};
     return plain_table(value, kKeys);
   }};
 }
@@ -61,6 +64,7 @@ Result<int> workspace_create(Context& context) {
   workspace.resource_group = context.args().value("resource-group");
   const std::string compute = context.args().value("image-build-compute");
   workspace.image_build_compute = compute;
+  TRY_SET(workspace.access, access_from(context.args().value("access", "everyone")));
   TRY_SET(client::Api * api, context.api());
   auto created = api->create_workspace(workspace);
   if (!created && created.error().kind == ErrorKind::conflict && context.args().has("exist-ok")) {
@@ -81,13 +85,21 @@ Result<int> workspace_update(Context& context) {
   if (name.empty()) {
     TRY_SET(name, context.workspace());
   }
-  if (!context.args().has("image-build-compute")) {
+  const Args& args = context.args();
+  if (!args.has("image-build-compute") && !args.has("access")) {
     return fail(ErrorKind::invalid, "what is to be changed?",
-                "Where environments are built: --image-build-compute COMPUTE");
+                "Where environments are built: --image-build-compute COMPUTE; whom it lets in: "
+                "--access everyone|members");
   }
+  if (args.has("access")) TRY(access_from(args.value("access")));
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json changed,
-          api->set_build_compute(name, context.args().value("image-build-compute")));
+  Json changed;
+  if (args.has("image-build-compute")) {
+    TRY_SET(changed, api->set_build_compute(name, args.value("image-build-compute")));
+  }
+  if (args.has("access")) {
+    TRY_SET(changed, api->set_access(name, args.value("access")));
+  }
   TRY(context.print(changed, workspace_view()));
   return kExitOk;
 }
