@@ -199,6 +199,11 @@ Result<Json> body_object(const http::Request& request) {
   return json;
 }
 
+Result<std::string> own_workspace(const Call& call) {
+  TRY_SET(const Run run, call.house.store.run(call.identity.attempt->run));
+  return run.spec.workspace;
+}
+
 Status check_workspace(const Call& call, std::string_view workspace, Role needed) {
   return check_role_in(call.house, call.identity, workspace, needed);
 }

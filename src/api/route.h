@@ -102,8 +102,10 @@ Result<RunId> writable_run(const Call& call);
 // Routes below /workspaces/{…} are checked before their handler runs.
 inline std::string_view workspace_in(const Call& call) { return call.request.param("workspace"); }
 // `denied` unless the caller has this role in the workspace: for names that are not in the URL.
-Status check_workspace(const Call& call, std::string_view workspace, Role needed);
+Status check_workspace(const Call& call, std::string_view workspace, Role needed = Role::reader);
 // Says which machine `local` is, and refuses one that is not for who asks. routes_machines.cc.
 Status settle_target(const Call& call, RunSpec& spec);
+// The workspace of the attempt whose token this is.
+Result<std::string> own_workspace(const Call& call);
 
 }  // namespace trainyard::api
