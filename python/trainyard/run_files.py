@@ -254,7 +254,7 @@ def restore_snapshot(run, path: str | None) -> str:
                 pass
         else:
             with new_file(folder, entry.path, 0o755 if entry.kind == "exec" else 0o644) as out:
-                run._server().stream(f"/blobs/{entry.digest}", None, out.write)
+                run._server().stream(f"/runs/{run.id}/blobs/{entry.digest}", None, out.write)
     return folder
 
 

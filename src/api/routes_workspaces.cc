@@ -8,6 +8,10 @@
 namespace trainyard::api {
 namespace {
 
+// Less is a mistyping: runs would go on the day they end.
+constexpr seconds kRetentionMin = std::chrono::hours(24);
+constexpr seconds kRetentionMax = std::chrono::hours(24 * 36500);
+
 Result<http::Response> list_workspaces(const Call& call) {
   TRY_SET(const Window window, window_of(call.request));
   TRY_SET(std::vector<Workspace> workspaces, call.house.store.workspaces());
@@ -33,20 +37,26 @@ Result<http::Response> update_workspace(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   TRY_SET(const Workspace workspace, call.house.store.workspace(call.request.param("name")));
   for (const auto& [key, value] : body.items()) {
-    if (key == "imageBuildCompute" || key == "access") continue;
+    if (key == "imageBuildCompute" || key == "retentionSeconds" || key == "access") continue;
     return fail(ErrorKind::invalid, "'" + key + "' of a workspace cannot be changed",
-                "What can: imageBuildCompute, access.");
+                "What can: imageBuildCompute, retentionSeconds, access.");
   }
   if (body.empty()) return fail(ErrorKind::invalid, "there is nothing to be changed");
-  TRY_SET(const std::string compute,
-          wire::string_member(body, "imageBuildCompute", workspace.image_build_compute));
-  if (body.contains("imageBuildCompute")) TRY(check_build_compute(compute));
+  TRY_SET(const std::string compute, wire::string_member(body, "imageBuildCompute"));
+  TRY(check_build_compute(compute));
+  TRY_SET(const int64_t retention, wire::int_member(body, "retentionSeconds"));
+  if (retention != 0 && (retention < kRetentionMin.count() || retention > kRetentionMax.count())) {
+    return fail(ErrorKind::invalid, "retentionSeconds: must be 0 or between a day and 100 years");
+  }
   TRY_SET(const std::string word,
           wire::string_member(body, "access", std::string(to_string(workspace.access))));
   TRY_SET(const Access access, access_from(word));
   const auto change = [&](db::Transaction& transaction) -> Status {
     if (body.contains("imageBuildCompute")) {
       TRY(store::set_build_compute(transaction, workspace.name, compute));
+    }
+    if (body.contains("retentionSeconds")) {
+      TRY(store::set_retention(transaction, workspace.name, seconds(retention)));
     }
     return store::set_access(transaction, workspace.name, access);
   };
@@ -83,6 +93,7 @@ Result<std::vector<RunId>> runs_of(const Call& call, std::string_view workspace)
   store::RunFilter filter{.workspace = std::string(workspace),
                           .children = true,
                           .archived = store::RunFilter::Archived::any,
+                          .deleted = true,
                           .limit = kLimitMax};
   for (;;) {
     TRY_SET(const std::vector<Run> runs, call.house.store.runs(filter));
@@ -189,8 +200,9 @@ constexpr RouteRow kWorkspacesRoutes[] = {
     {get, "/api/v1/workspaces/{name}", Needs::reader, Attempts::own_workspace, show_workspace,
      "Shows a workspace."},
     {patch, "/api/v1/workspaces/{name}", Needs::admin, Attempts::refused, update_workspace,
-     "Changes {\"imageBuildCompute\", \"access\"}: where environments are built (empty: on the "
-     "server), and whom it lets in (everyone or members)."},
+     "Changes {\"imageBuildCompute\"}: where environments are built, empty: on the server; "
+     "{\"retentionSeconds\"}: runs that ended longer ago are deleted, 0: none; and {\"access\"}: "
+     "whom it lets in, everyone or members."},
     {del, "/api/v1/workspaces/{name}", Needs::admin, Attempts::refused, delete_workspace,
      "Deletes a workspace with its runs; refused while one of them is not over."},
     {get, "/api/v1/workspaces/{name}/experiments", Needs::reader, Attempts::own_workspace,

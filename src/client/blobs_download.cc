@@ -18,12 +18,13 @@ using snapshot::FolderCursor;
 using snapshot::name_of;
 using snapshot::parent_of;
 
+
 // Hands a blob's bytes to `take`, and fails unless they are its bytes.
-Status fetch(http::Client& client, const Digest& digest,
+Status fetch(http::Client& client, std::string_view of, const Digest& digest,
              const std::function<Status(std::string_view)>& take) {
   Hasher hasher;
   http::ClientRequest request;
-  request.target = std::string(wire::kApi) + "/blobs/" + digest.hex();
+  request.target = std::string(of.empty() ? wire::kApi : of) + "/blobs/" + digest.hex();
   request.sink = [&](std::string_view bytes) {
     hasher.add(bytes);
     return take(bytes);
@@ -38,8 +39,12 @@ Status fetch(http::Client& client, const Digest& digest,
 
 class Downloader {
  public:
-  Downloader(http::Client& client, const OnTransfer& on_transfer, std::string_view below)
-      : client_(client), on_transfer_(on_transfer), below_(below) {}
+  struct Place {
+    std::string_view of;
+    std::string_view below;
+  };
+  Downloader(http::Client& client, const OnTransfer& on_transfer, const Place& place)
+      : client_(client), on_transfer_(on_transfer), of_(place.of), below_(place.below) {}
 
   Status run(const snapshot::Tree& tree, const fs::path& folder);
 
@@ -52,6 +57,7 @@ class Downloader {
 
   http::Client& client_;
   const OnTransfer& on_transfer_;
+  const std::string_view of_;
   const std::string below_;
   Transfer transfer_;
 };
@@ -90,7 +96,7 @@ Status Downloader::make(FolderCursor& cursor, const Entry& entry) {
 Status Downloader::make_file(snapshot::NewFile& partial, const Entry& entry) {
   TRY_SET(const Fd fd, partial.create(entry.kind == EntryKind::executable ? 0755 : 0644));
   uint64_t size = 0;
-  TRY(fetch(client_, entry.digest, [&](std::string_view bytes) -> Status {
+  TRY(fetch(client_, of_, entry.digest, [&](std::string_view bytes) -> Status {
     size += bytes.size();
     transfer_.bytes_done += bytes.size();
     tell();
@@ -108,8 +114,8 @@ Status Downloader::make_file(snapshot::NewFile& partial, const Entry& entry) {
 }  // namespace
 
 Status download_tree(http::Client& client, const snapshot::Tree& tree, const fs::path& folder,
-                     const OnTransfer& on_transfer, std::string_view below) {
-  return Downloader(client, on_transfer, below).run(tree, folder);
+                     const OnTransfer& on_transfer, std::string_view of, std::string_view below) {
+  return Downloader(client, on_transfer, {of, below}).run(tree, folder);
 }
 
 Result<Fd> fetch_blob(http::Client& client, const Digest& digest, const fs::path& tmp) {
@@ -118,15 +124,16 @@ Result<Fd> fetch_blob(http::Client& client, const Digest& digest, const fs::path
   Fd fd(mkostemp(path.data(), O_CLOEXEC));
   if (!fd) return fail_errno(errno, "write " + path);
   unlink(path.c_str());
-  TRY(fetch(client, digest,
+  TRY(fetch(client, {}, digest,
             [&](std::string_view bytes) { return write_all(fd.get(), bytes, "write " + path); }));
   if (lseek(fd.get(), 0, SEEK_SET) != 0) return fail_errno(errno, "read " + path);
   return fd;
 }
 
-Result<std::string> fetch_text(http::Client& client, const Digest& digest, size_t size_max) {
+Result<std::string> fetch_text(http::Client& client, const Digest& digest, std::string_view of,
+                               size_t size_max) {
   std::string text;
-  TRY(fetch(client, digest, [&](std::string_view bytes) -> Status {
+  TRY(fetch(client, of, digest, [&](std::string_view bytes) -> Status {
     if (bytes.size() > size_max - text.size()) {
       return fail(ErrorKind::invalid, "blob " + digest.hex() + " is too large to be a text");
     }

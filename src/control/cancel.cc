@@ -28,7 +28,12 @@ Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
   };
   TRY(parts_.store.write(Durable::yes, change));
   if (canceled) settle(*canceled);
-  return run(id);
+  Result<Run> found = run(id);
+  if (canceled && found && !is_final(found->life.status)) {
+    const SteadyTime since = parts_.clock.steady() + seconds(found->spec.grace_s);
+    ledger_.with([&](Ledger& ledger) { ledger.canceled(canceled->applied.attempt, since); });
+  }
+  return found;
 }
 
 Status AllRuns::withdraw(const Withdrawal& withdrawal) {
@@ -40,7 +45,12 @@ Status AllRuns::withdraw(const Withdrawal& withdrawal) {
       return withdraw_in(transaction, next, canceled);
     };
     TRY(parts_.store.write(Durable::yes, change));
-    for (const Canceled& one : canceled) settle(one);
+    for (const Canceled& one : canceled) {
+      settle(one);
+      // Its supervisor kills at once; one that does not is killed as one that was canceled.
+      const SteadyTime now = parts_.clock.steady();
+      ledger_.with([&](Ledger& ledger) { ledger.canceled(one.applied.attempt, now); });
+    }
     if (canceled.empty()) return {};
     next.change = {};  // Done; there may be more runs.
   }

@@ -38,7 +38,7 @@ Result<Run> AllRuns::run(const RunId& id) {
   return found;
 }
 
-Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter) {
+Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter, store::ReadKind kind) {
   std::vector<Run> found;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(found, store::list_runs(db, filter));
@@ -46,7 +46,7 @@ Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter) {
     for (Run& run : found) pointers.push_back(&run);
     return add_reasons(db, std::move(pointers));
   };
-  TRY(parts_.store.read(look));
+  TRY(parts_.store.read(look, kind));
   return found;
 }
 

@@ -58,6 +58,7 @@ struct Submission {
   RunId id;  // Made by the client: the same id with the same spec is the same run.
   RunSpec spec;
   std::string user;
+  Role role = Role::submitter;  // Of the user, for what the environment asks of machines.
 };
 struct Submitted {
   Run run;
@@ -88,7 +89,11 @@ class Control {
     EnvironmentWords environment_words;
     // Runs for elsewhere are held until theirs is; none: nobody is.
     EnvironmentReady environment_ready = {};
-    SettleRecipe settle_recipe;  // None: a hash is the same for all machines.
+    EnvironmentRules environment_rules = {};
+    // A line for the run's system log.
+    std::function<void(const RunId&, const std::string& line)> note = {};
+    // Syncs what the run printed: before it is written down that nothing more will come.
+    std::function<void(const RunId&)> seal = {};
     // A run's version grew: wakes its readers.
     std::function<void(const RunId&)> changed;
   };
@@ -115,6 +120,11 @@ class Control {
   virtual Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
                                         int node) = 0;
 
+  // A job that has started shows "TICKET.NONCE" (model/handover.h). `conflict`: the ticket was
+  // shown before by another, or the attempt is over. `unavailable`: its job is not known to have
+  // started.
+  virtual Status hand_over(const AttemptId& attempt, std::string_view bearer) = 0;
+
   virtual Result<Run> update(const RunId& id, const LabelChanges& changes) = 0;
   // The end of an interactive run, as its program says.
   virtual Result<Run> end(const RunId& id, RunStatus status, std::string_view error) = 0;
@@ -131,11 +141,13 @@ class Control {
 
   // The run with its reason computed now: "waits for 2 CPUs: 1 free of 2; position 3".
   virtual Result<Run> run(const RunId& id) = 0;
-  virtual Result<std::vector<Run>> runs(const store::RunFilter& filter) = 0;
+  virtual Result<std::vector<Run>> runs(const store::RunFilter& filter,
+                                        store::ReadKind kind = store::ReadKind::normal) = 0;
 
   // An environment as a submission of it would have it: see control/environments.h.
   virtual Result<Environment> resolve_environment(std::string_view workspace,
-                                                  const Environment& asked) = 0;
+                                                  const Environment& asked,
+                                                  const EnvironmentUse& use) = 0;
 
   // Runs that are held (Run::held): their environment is made, and they are given places; or it
   // could not be, and they fail. Those that are not held any more are passed over.

@@ -1,5 +1,6 @@
 // What people and programs elsewhere change of a run: its labels, and an interactive run's end.
 #include "control/all_runs.h"
+#include "model/limits.h"
 #include "store/labels.h"
 
 namespace trainyard::control {
@@ -22,7 +23,13 @@ Status apply_changes(const LabelChanges& changes, Labels& labels) {
   }
   if (changes.display_name) labels.display_name = *changes.display_name;
   if (changes.description) labels.description = *changes.description;
-  return {};
+  TRY(limits::check_pair("run", labels.display_name, ""));
+  if (labels.description.size() > limits::kDescriptionBytes) {
+    return fail(ErrorKind::invalid, "the description is longer than " +
+                                        std::to_string(limits::kDescriptionBytes) + " bytes");
+  }
+  TRY(limits::check_pairs("tag", labels.tags, limits::kTags));
+  return limits::check_pairs("property", labels.properties, limits::kProperties);
 }
 
 }  // namespace
@@ -33,7 +40,7 @@ Result<Run> AllRuns::update(const RunId& id, const LabelChanges& changes) {
     TRY_SET(Labels labels, store::load_labels(transaction.db(), head.number));
     TRY(apply_changes(changes, labels));
     TRY(store::save_labels(transaction, head.number, labels));
-    if (changes.archived) head.archived = *changes.archived;
+    if (changes.archived) TRY(store::save_archived(transaction, head, *changes.archived));
     return store::save_run(transaction, head);
   };
   TRY(parts_.store.write(Durable::yes, change));

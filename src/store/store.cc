@@ -40,12 +40,14 @@ class SqlStore final : public Store {
         clock_(clock),
         reserve_(options.reserve),
         writer_(std::move(db), reserve_),
-        readers_(database_) {}
+        readers_(database_, clock) {}
 
   Status write(Durable durable, std::function<Status(db::Transaction&)> change) override {
     return writer_.write(durable, change);
   }
-  Status read(const std::function<Status(db::Db&)>& look) override { return readers_.read(look); }
+  Status read(const std::function<Status(db::Db&)>& look, ReadKind kind) override {
+    return readers_.read(look, kind);
+  }
   Status check_space() override { return reserve_.check(); }
 
   Result<WallTime> newest_time() override { return get<WallTime>(newest_time_in); }
@@ -137,10 +139,12 @@ class SqlStore final : public Store {
   template <class T, class F>
   Result<T> get(F&& look) {
     std::optional<T> got;
-    TRY(readers_.read([&](db::Db& db) -> Status {
-      TRY_SET(got, look(db));
-      return {};
-    }));
+    TRY(read(
+        [&](db::Db& db) -> Status {
+          TRY_SET(got, look(db));
+          return {};
+        },
+        ReadKind::normal));
     ENSURE(got);
     return *std::move(got);
   }

@@ -144,17 +144,9 @@ TEST_CASE("no query of the hot path reads the history") {
       "SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND queue = 'local' AND "
       "held = '' AND priority = 1 AND number < 9",
       "SELECT id, held FROM runs WHERE held <> '' ORDER BY held, number",
-      "SELECT id FROM runs WHERE parent = 9 AND final = 0 AND interactive = 1 ORDER BY number",
+      "SELECT id FROM runs WHERE parent = 9 AND outcome = '' AND interactive = 1",
       "SELECT name FROM metrics WHERE run = 9",
       "SELECT value FROM points WHERE metric = 9 AND number >= 9 ORDER BY number LIMIT 9",
-      "SELECT id FROM runs r WHERE r.number < 9 AND r.workspace_id = 1 ORDER BY r.number DESC",
-      "SELECT id FROM runs r WHERE r.number < 9 AND r.experiment_id IN (1) ORDER BY r.number DESC",
-      "SELECT id FROM runs r WHERE r.number < 9 AND r.workspace_id = 1 AND r.final = 1 AND "
-      "r.status = 'Failed' ORDER BY r.number DESC",
-      "SELECT id FROM runs r WHERE r.number < 9 AND r.experiment_id IN (1) AND r.final = 1 AND "
-      "r.status = 'Failed' ORDER BY r.number DESC",
-      "SELECT id FROM runs r WHERE r.number < 9 AND r.final = 1 AND r.status = 'Failed' "
-      "ORDER BY r.number DESC",
       "SELECT MAX(ended) FROM runs WHERE final = 1",
       "SELECT id FROM tokens WHERE hash = 'x'",
       "DELETE FROM tokens WHERE run = 9 AND attempt = 9",

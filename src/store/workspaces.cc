@@ -12,7 +12,7 @@ constexpr std::string_view kDefault = "default";
 
 constexpr std::string_view kSelectWorkspace =
     "SELECT id, name, subscription_id, resource_group, created_by, created, image_build_compute, "
-    "access FROM workspaces ";
+    "retention_s, access FROM workspaces ";
 
 Workspace read_workspace(const db::Statement& row) {
   return {.id = row.integer(0),
@@ -22,8 +22,8 @@ Workspace read_workspace(const db::Statement& row) {
           .created_by = row.text(4),
           .created = row.time(5),
           .image_build_compute = row.text(6),
-          // A word of a later version lets nobody in that this one would not.
-          .access = access_from(row.text(7)).value_or(Access::members)};
+          .access = access_from(row.text(8)).value_or(Access::members),
+          .retention = seconds(row.integer(7))};
 }
 
 // not_found, and what was perhaps meant.
@@ -61,9 +61,8 @@ Result<std::vector<Experiment>> list_experiments(db::Db& db, std::string_view wo
   TRY_SET(const Workspace in, load_workspace(db, workspace));
   std::vector<Experiment> experiments;
   TRY_SET(db::Statement rows,
-          db.query("SELECT e.id, e.name, e.created, (SELECT COUNT(*) FROM runs r WHERE "
-                   "r.experiment_id = e.id) FROM experiments e WHERE e.workspace_id = ? "
-                   "ORDER BY e.id DESC",
+          db.query("SELECT id, name, created, run_count FROM experiments WHERE workspace_id = ? "
+                   "AND deleted IS NULL ORDER BY id DESC",
                    {in.id}));
   while (true) {
     TRY_SET(const bool more, rows.next());
@@ -110,6 +109,14 @@ Status set_build_compute(db::Transaction& transaction, std::string_view workspac
   return {};
 }
 
+Status set_retention(db::Transaction& transaction, std::string_view workspace,
+                     seconds retention) {
+  TRY_SET(const Workspace in, load_workspace(transaction.db(), workspace));
+  TRY(transaction.run("UPDATE workspaces SET retention_s = ? WHERE id = ?",
+                      {retention.count(), in.id}));
+  return {};
+}
+
 Status remove_workspace(db::Transaction& transaction, std::string_view name) {
   TRY_SET(const Workspace workspace, load_workspace(transaction.db(), name));
   if (name == kDefault) {
@@ -117,8 +124,8 @@ Status remove_workspace(db::Transaction& transaction, std::string_view name) {
   }
   {
     TRY_SET(db::Statement open,
-            transaction.query("SELECT COUNT(*), MIN(id) FROM runs WHERE final = 0 AND status <> '' "
-                              "AND workspace_id = ?",
+            transaction.query("SELECT COUNT(*), MIN(id) FROM runs WHERE workspace_id = ? AND "
+                              "outcome = ''",
                               {workspace.id}));
     TRY_SET(const bool any, open.next());
     ENSURE(any);

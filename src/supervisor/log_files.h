@@ -36,6 +36,9 @@ class LogFiles {
   enum class Last { no, yes };  // yes: nobody writes any more.
   void scan(Last last = Last::no);
   bool pending() const { return !queue_.empty(); }
+  // The server may have less than it said: each file is compared with what it has, and sent from
+  // there.
+  void compare_all();
   // Sends one piece of one file. `buffer` is memory to use.
   Status send_next(client::AttemptApi& server, std::string& buffer);
 
@@ -44,6 +47,7 @@ class LogFiles {
     fs::path local;
     bool queued = false;
     bool known = false;    // Sent at least once.
+    bool doubted = false;  // Whether the server still has it is to be asked first.
     bool refused = false;  // The server does not take this name.
     uint64_t sent = 0;
     uint64_t held = 0;  // Behind that, what may become a hidden text.
@@ -57,6 +61,8 @@ class LogFiles {
   static uint64_t guard_of(int fd, uint64_t end);
   // Reads [from, end) into `buffer` as it may be sent; returns how much of its end is held back.
   Result<uint64_t> read_covered(int fd, uint64_t from, uint64_t end, std::string& buffer) const;
+  static Status ask(client::AttemptApi& server, const std::string& name, Tracked& file, int fd,
+                    std::string& buffer);
   void leave(const std::string& name);
 
   const Options options_;

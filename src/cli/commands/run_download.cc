@@ -9,6 +9,7 @@
 #include "client/blobs.h"
 #include "snapshot/folder_cursor.h"
 #include "snapshot/new_file.h"
+#include "wire/urls.h"
 
 namespace trainyard::cli {
 namespace {
@@ -172,7 +173,8 @@ Result<int> run_download(Context& context) {
   const auto update = [&](const client::Transfer& transfer) {
     progress.update(transfer.bytes_done, transfer.bytes_total);
   };
-  TRY(client::download_tree(api->http(), tree, folder, update, code ? "" : "outputs"));
+  const std::string_view below = code ? "" : "outputs";
+  TRY(client::download_tree(api->http(), tree, folder, update, wire::run_url(id), below));
   TRY(say_done(context, code ? "snapshot" : "outputs", tree.files(), tree.bytes(), into));
   return kExitOk;
 }

@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 
@@ -16,6 +17,8 @@ constexpr Option kWorkspaceUpdateRows[] = {
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; '': on the server."},
     {"--access", Takes::value, "WHOM", "Whom it lets in: everyone or members."},
+    {"--retention", Takes::value, "TIME",
+     "Delete runs that ended longer ago, as in 90d (default: 0, none)."},
 };
 constexpr Option kWorkspaceChoiceRows[] = {
     {"--name -n", Takes::value, "NAME", "The workspace, like -w."},
@@ -69,7 +72,8 @@ Result<int> workspace_create(Context& context) {
   auto created = api->create_workspace(workspace);
   if (!created && created.error().kind == ErrorKind::conflict && context.args().has("exist-ok")) {
     created = compute.empty() ? api->workspace(workspace.name)
-                              : api->set_build_compute(workspace.name, compute);
+                              : api->update_workspace(workspace.name,
+                                                      {{"imageBuildCompute", compute}});
   } else if (created && !compute.empty()) {
     context.say("warning: workspace " + workspace.name + " has no compute " + compute +
                 " yet; make it with: trainyard compute create -w " + workspace.name + " -n " +
@@ -86,20 +90,24 @@ Result<int> workspace_update(Context& context) {
     TRY_SET(name, context.workspace());
   }
   const Args& args = context.args();
-  if (!args.has("image-build-compute") && !args.has("access")) {
-    return fail(ErrorKind::invalid, "what is to be changed?",
-                "Where environments are built: --image-build-compute COMPUTE; whom it lets in: "
-                "--access everyone|members");
-  }
-  if (args.has("access")) TRY(access_from(args.value("access")));
-  TRY_SET(client::Api * api, context.api());
-  Json changed;
+  Json changes = Json::object();
   if (args.has("image-build-compute")) {
-    TRY_SET(changed, api->set_build_compute(name, args.value("image-build-compute")));
+    changes["imageBuildCompute"] = args.value("image-build-compute");
+  }
+  if (args.has("retention")) {
+    TRY_SET(const seconds retention, parse_duration(args.value("retention"), "--retention"));
+    changes["retentionSeconds"] = retention.count();
   }
   if (args.has("access")) {
-    TRY_SET(changed, api->set_access(name, args.value("access")));
+    TRY_SET(const Access access, access_from(args.value("access")));
+    changes["access"] = to_string(access);
   }
+  if (changes.empty()) {
+    return fail(ErrorKind::invalid, "what is to be changed?",
+                "Give --image-build-compute COMPUTE, --retention TIME or --access WHOM.");
+  }
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json changed, api->update_workspace(name, changes));
   TRY(context.print(changed, workspace_view()));
   return kExitOk;
 }
