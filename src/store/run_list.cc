@@ -224,7 +224,8 @@ std::vector<Path> paths_of(const Scope& scope, const RunFilter& filter) {
     std::vector<Row> heads;
     for (const int64_t id : scope.experiments) heads.push_back({id});
     add_path("runs_of_experiment", "r.experiment_id = ? AND ", heads);
-  } else if ((scope.workspace || !filter.closed.empty()) && filter.user.empty() && filter.target.empty()) {
+  } else if ((scope.workspace || !filter.closed.empty()) && filter.user.empty() &&
+             filter.target.empty()) {
     add_path("runs_of_workspace", "r.workspace_id = ? AND ", in_workspaces({}));
   } else if (paths.empty() && filter.status.empty()) {
     Path& path =

@@ -109,8 +109,7 @@ Status set_build_compute(db::Transaction& transaction, std::string_view workspac
   return {};
 }
 
-Status set_retention(db::Transaction& transaction, std::string_view workspace,
-                     seconds retention) {
+Status set_retention(db::Transaction& transaction, std::string_view workspace, seconds retention) {
   TRY_SET(const Workspace in, load_workspace(transaction.db(), workspace));
   TRY(transaction.run("UPDATE workspaces SET retention_s = ? WHERE id = ?",
                       {retention.count(), in.id}));

@@ -123,7 +123,8 @@ Status LogFiles::send_next(client::AttemptApi& server, std::string& buffer) {
     }
   }
   file.doubted = false;
-  anew = anew || (size == file.sent + file.held && changed != file.changed_ns && size <= kRewrittenMax);
+  anew = anew ||
+         (size == file.sent + file.held && changed != file.changed_ns && size <= kRewrittenMax);
   const uint64_t from = anew ? 0 : file.sent;
   const uint64_t end = from + std::min<uint64_t>(kPieceSize, size - from);
   TRY_SET(const uint64_t held, read_covered(fd->get(), from, end, buffer));
