@@ -113,8 +113,9 @@ class House {
   // One backup or check at a time: each takes a worker for as long as it lasts.
   std::mutex upkeep;
   Execs execs;
-  // Of the outputs of interactive runs: each file makes a new tree of the one before.
-  std::mutex outputs;
+  // Files of interactive runs that are not in a tree yet, by run (api/outputs.h). The lock is held
+  // while a tree is made.
+  Guarded<std::map<std::string, int64_t>> outputs;
 
   // Valid once open.
   control::Control* control = nullptr;
