@@ -252,7 +252,7 @@ def restore_snapshot(run, path: str | None) -> str:
         os.makedirs(target if entry.kind == "folder" else os.path.dirname(target), exist_ok=True)
         if entry.kind != "folder":
             with open(target, "xb") as out:
-                run._server().stream(f"/blobs/{entry.digest}", None, out.write)
+                run._server().stream(f"/runs/{run.id}/blobs/{entry.digest}", None, out.write)
             os.chmod(target, 0o755 if entry.kind == "exec" else 0o644)
     for entry in entries:
         if entry.kind == "link":

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/handover.h"
+
 namespace trainyard::api {
 namespace {
 
@@ -36,6 +38,7 @@ std::optional<Role> role_needed(Needs needs) {
     case Needs::nothing:
     case Needs::attempt:
     case Needs::node_token:
+    case Needs::handover:
       return std::nullopt;
     case Needs::reader:
       return Role::reader;
@@ -49,8 +52,6 @@ std::optional<Role> role_needed(Needs needs) {
   return Role::admin;
 }
 
-constexpr std::string_view kAttemptToken = "tya_";  // As control makes them.
-
 std::unexpected<Error> denied(std::string message, std::string hint = {}) {
   return fail(ErrorKind::denied, std::move(message), std::move(hint));
 }
@@ -61,7 +62,8 @@ Status check_host(const Facts& facts, const http::Request& request) {
   if (request.peer.unix_socket || !facts.check_host) return {};
   // A node that came by way of a login machine knows us by that machine's name. It shows the token
   // of its attempt, which no page of a stranger's has.
-  if (bearer_token(request).starts_with(kAttemptToken)) return {};
+  const std::string_view bearer = bearer_token(request);
+  if (bearer.starts_with(kAttemptTokenPrefix) || bearer.starts_with(kTicketPrefix)) return {};
   const std::string_view host = host_part(request.header("host"));
   const bool known = std::ranges::any_of(
       facts.hosts, [&](const std::string& ours) { return same_host(ours, host); });
@@ -85,6 +87,9 @@ Result<store::Identity> identify(House& house, const http::Request& request) {
   if (!request.header("authorization").empty()) {
     const std::string_view token = bearer_token(request);
     if (token.empty()) return denied("the Authorization header is not 'Bearer TOKEN'");
+    // Never looked up: a ticket is the attempt's token until it is handed over, and yet may do
+    // nothing else.
+    if (token.starts_with(kTicketPrefix)) return store::Identity{.handover = true};
     return house.store.identify(token);
   }
   if (!request.peer.unix_socket) {
@@ -102,6 +107,11 @@ Status check_may(const store::Identity& identity, Needs needs, Attempts attempts
   if (needs == Needs::attempt) {
     if (identity.attempt && identity.attempt == attempt) return {};
     return denied("this is for the supervisor of that attempt alone");
+  }
+  if (identity.handover || needs == Needs::handover) {
+    if (identity.handover && needs == Needs::handover) return {};
+    return identity.handover ? denied("a job's one-time token is for its hand-over alone")
+                             : denied("this is for the job of that attempt alone");
   }
   if (identity.node_token || needs == Needs::node_token) {
     if (identity.node_token && needs == Needs::node_token) return {};

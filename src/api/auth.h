@@ -18,6 +18,7 @@ enum class Needs {
   admin,
   local_admin,  // And only over the Unix socket: it acts on the server's own machine.
   attempt,      // Only the token of the very attempt in the URL.
+  handover,     // Only a ticket (model/handover.h); the handler looks at whose.
   node_token,   // Only a one-time token of a machine that is to join.
   machine,      // A machine's credential, or a submitter; the handler looks at whose machine it is.
 };

@@ -39,6 +39,8 @@ constexpr RoleRow kTable[] = {
     {post, "/api/v1/server/stop", "-nnnn nnn"},  // Only over the Unix socket, as the next two.
     {post, "/api/v1/server/backup", "-nnnn nnn"},
     {post, "/api/v1/server/check", "-nnnn nnn"},
+    {post, "/api/v1/server/gc", "-nnny nnn"},
+    {get, "/api/v1/server/gc", "-nnny nnn"},
     {get, "/api/v1/targets", "-yyyy yyy"},
 
     {get, "/api/v1/users", "-yyyy nnn"},
@@ -54,6 +56,8 @@ constexpr RoleRow kTable[] = {
     {patch, "/api/v1/workspaces/{name}", "-nnny nnn"},
     {del, "/api/v1/workspaces/{name}", "-nnny nnn"},
     {get, "/api/v1/workspaces/{name}/experiments", "-yyyy yyn"},
+    {del, "/api/v1/workspaces/{name}/experiments", "-nyyy nnn"},  // Whose runs are all their own.
+    {post, "/api/v1/workspaces/{name}/experiments/restore", "-nyyy nnn"},
     {get, "/api/v1/workspaces/{name}/secrets", "-yyyy nnn"},  // Names alone.
     {put, "/api/v1/workspaces/{name}/secrets/{secret}", "-nyyy nnn"},
     {del, "/api/v1/workspaces/{name}/secrets/{secret}", "-nyyy nnn"},
@@ -71,10 +75,13 @@ constexpr RoleRow kTable[] = {
     {get, "/api/v1/workspaces/{workspace}/environments/{environment}", "-yyyy yyn"},
     {get, "/api/v1/workspaces/{workspace}/environments/{environment}/state", "-nyyy nnn"},
     {patch, "/api/v1/workspaces/{workspace}/environments/{environment}", "-nyyy nnn"},
+    {del, "/api/v1/workspaces/{workspace}/environments/{environment}", "-nyyy nnn"},
     {post, "/api/v1/environments/read", "-yyyy yyy"},
     {get, "/api/v1/curated-environments", "-yyyy yyy"},
     {put, "/api/v1/curated-environments/{environment}", "-nnny nnn"},
     {del, "/api/v1/curated-environments/{environment}", "-nnny nnn"},
+    {get, "/api/v1/policies", "-yyyy nnn"},
+    {put, "/api/v1/policies/{role}", "-nnny nnn"},
     {get, "/api/v1/sizes", "-yyyy yyy"},
     {put, "/api/v1/sizes/{size}", "-nnny nnn"},
     {del, "/api/v1/sizes/{size}", "-nnny nnn"},
@@ -84,6 +91,8 @@ constexpr RoleRow kTable[] = {
     {get, "/api/v1/runs/{id}", "-yyyy yyn"},
     {get, "/api/v1/runs/{id}/spec", "-yyyy yyn"},
     {patch, "/api/v1/runs/{id}", "-nnyy ynn", "{}"},
+    {del, "/api/v1/runs/{id}", "-nnyy nnn"},
+    {post, "/api/v1/runs/{id}/restore", "-nnyy nnn"},
     {post, "/api/v1/runs/{id}/cancel", "-nnyy ynn"},
     {post, "/api/v1/runs/{id}/end", "-nnyy ynn", R"({"status":"Completed"})"},
     {get, "/api/v1/runs/{id}/wait", "-yyyy yyn"},
@@ -100,6 +109,7 @@ constexpr RoleRow kTable[] = {
     {post, "/api/v1/runs/{id}/attempts/{n}/reports", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/orders", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/assignment", "-nnnn ynn"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/handover", "-nnnn nnn"},  // By the ticket in its job.
     {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/files", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/records/{rank}", "-nnnn ynn"},
@@ -132,8 +142,11 @@ constexpr RoleRow kTable[] = {
     // Content is asked for by its hash: who knows it has it, or was told by who has.
     {post, "/api/v1/blobs", "-nyyy yyy"},
     {post, "/api/v1/blobs/missing", "-nyyy yyy"},
-    {get, "/api/v1/blobs/{digest}", "-yyyy yyy"},
-    {head, "/api/v1/blobs/{digest}", "-yyyy yyy"},
+    // An attempt reads what its run names; others read blobs as files of a run or an environment.
+    {get, "/api/v1/blobs/{digest}", "-nnny yyy"},
+    {head, "/api/v1/blobs/{digest}", "-nnny yyy"},
+    {get, "/api/v1/runs/{id}/blobs/{digest}", "-yyyy yyn"},
+    {get, "/api/v1/workspaces/{workspace}/environments/{environment}/blobs/{digest}", "-yyyy yyn"},
 };
 
 constexpr std::string_view kHowToAdd =

@@ -4,14 +4,20 @@
 #include <exception>
 
 #include "api/errors.h"
+#include "api/policy.h"
 #include "api/realise.h"
 #include "base/text.h"
+#include "wire/parse.h"
 #include "wire/urls.h"
 
 namespace trainyard::api {
 namespace {
 
 constexpr seconds kSlow{1};
+
+// A load balancer is answered however many others have connected.
+constexpr std::string_view kHealth = "/health";
+constexpr size_t kOpenBodyMax = 1024;  // Of a request by nobody knows whom; none needs a body.
 
 constexpr seconds kOpeningMax{10};  // What a request waits for the server to be ready.
 
@@ -87,6 +93,15 @@ http::Handler handler(House& house, const RouteRow& row) {
   };
 }
 
+// The checks of handler(), before the body is read; an answer says why it is refused.
+http::Admission admission(House& house, const RouteRow& row) {
+  return [&house, row](const http::Request& request) -> std::optional<http::Response> {
+    auto admitted = admit(house, row, request);
+    if (auto* refusal = std::get_if<http::Response>(&admitted)) return std::move(*refusal);
+    return std::nullopt;
+  };
+}
+
 http::UploadHandler upload_handler(House& house, const RouteRow& row) {
   using Opened = std::variant<http::Upload, http::Response>;
   return [&house, row](const http::Request& request) -> Opened {
@@ -115,7 +130,7 @@ std::vector<RouteRow> all_routes() {
        {server_routes(), user_routes(), workspace_routes(), run_routes(), file_routes(),
         attempt_routes(), blob_routes(), metric_routes(), secret_routes(), output_routes(),
         node_routes(), compute_routes(), machine_routes(), exec_routes(), realise_routes(),
-        environment_routes()}) {
+        environment_routes(), deletion_routes(), policy_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;
@@ -127,11 +142,14 @@ void add_routes(http::Router& router, House& house) {
                       .pattern = std::string(row.pattern),
                       .handler = {},
                       .upload = {},
-                      .body_max = row.body_max};
+                      .body_max = row.body_max,
+                      .reserved = row.pattern == kHealth};
+    if (row.needs == Needs::nothing) route.body_max = kOpenBodyMax;
     if (row.upload != nullptr) {
       route.upload = upload_handler(house, row);
     } else {
       route.handler = handler(house, row);
+      if (row.needs != Needs::nothing) route.admit = admission(house, row);
     }
     router.add(std::move(route));
   }
@@ -172,7 +190,7 @@ Result<Window> window_of(const http::Request& request, int64_t limit_default) {
 
 Result<Json> body_object(const http::Request& request) {
   if (trim(request.body).empty()) return Json::object();
-  TRY_SET(Json json, wire::parse(request.body));
+  TRY_SET(Json json, wire::parse(request.body, {.stop = request.client_left}));
   if (!json.is_object()) return fail(ErrorKind::invalid, "the body must be a JSON object");
   return json;
 }

@@ -40,6 +40,7 @@ std::span<const RouteRow> server_routes();
 std::span<const RouteRow> user_routes();
 std::span<const RouteRow> workspace_routes();
 std::span<const RouteRow> run_routes();
+std::span<const RouteRow> deletion_routes();
 std::span<const RouteRow> file_routes();
 std::span<const RouteRow> attempt_routes();
 std::span<const RouteRow> blob_routes();
@@ -104,6 +105,13 @@ inline std::string_view workspace_in(const Call& call) { return call.request.par
 Status check_workspace(const Call& call, std::string_view workspace);
 // Says which machine `local` is, and refuses one that is not for who asks. routes_machines.cc.
 Status settle_target(const Call& call, RunSpec& spec);
+// May the caller name this tree in what they submit to the workspace? routes_blobs.cc.
+Status check_may_name(const Call& call, std::string_view workspace, std::string_view tree);
+// When what is deleted now counts as deleted: ?now=1 leaves no time to restore it.
+// routes_deletion.cc.
+Result<WallTime> deletion_time(const Call& call);
+// Has rows removed that nobody can restore any more.
+void purge_soon(const Call& call);
 // The workspace of the attempt whose token this is.
 Result<std::string> own_workspace(const Call& call);
 

@@ -2,6 +2,7 @@
 #include <span>
 
 #include "api/outputs.h"
+#include "api/policy.h"
 #include "api/realise.h"
 #include "api/route.h"
 #include "base/text.h"
@@ -31,12 +32,22 @@ Result<http::Response> submit(const Call& call) {
   const auto spec = body.find("spec");
   if (spec == body.end()) return fail(ErrorKind::invalid, "spec: is missing");
   control::Submission submission{.id = RunId{id}, .spec = {}, .user = call.identity.user};
+  TRY_SET(submission.role, role_of(call));
   Result<RunSpec> decoded = wire::decode_run_spec(*spec);
   if (!decoded) return std::unexpected(std::move(decoded).error().within("spec"));
   submission.spec = *std::move(decoded);
   TRY(check_spec(submission.spec));
   TRY(check_workspace(call, submission.spec.workspace));
+  TRY(check_may_name(call, submission.spec.workspace, submission.spec.snapshot));
+  TRY(check_may_name(call, submission.spec.workspace, submission.spec.environment.recipe.context));
   TRY(settle_target(call, submission.spec));
+  const RunSpec& asked = submission.spec;
+  if (auto wait = wait_for_image(call, asked.workspace, asked.environment,
+                                 {.role = submission.role,
+                                  .own_machine = !asked.host.empty(),
+                                  .gpus = asked.resources.gpus > 0})) {
+    return *std::move(wait);
+  }
   TRY_SET(const control::Submitted submitted, call.house.control->submit(submission));
   if (submitted.created) make_ahead(call.house, submitted.run);
   return answer(shown(call, submitted.run), submitted.created ? 201 : 200);
@@ -300,7 +311,8 @@ Json state_frame(const Glance& glance, bool final, const std::vector<uint64_t>& 
           {"exitCode", glance.exit_code ? Json(*glance.exit_code) : Json()},
           {"error", glance.error},
           {"next", next},
-          {"attempt", glance.attempt}};
+          {"attempt", glance.attempt},
+          {"warned", glance.warned}};
 }
 
 Result<http::Response> follow_run(const Call& call) {

@@ -6,6 +6,10 @@
 namespace trainyard::api {
 namespace {
 
+// Less is a mistyping: runs would go on the day they end.
+constexpr seconds kRetentionMin = std::chrono::hours(24);
+constexpr seconds kRetentionMax = std::chrono::hours(24 * 36500);
+
 Result<http::Response> list_workspaces(const Call& call) {
   TRY_SET(const Window window, window_of(call.request));
   TRY_SET(std::vector<Workspace> workspaces, call.house.store.workspaces());
@@ -31,17 +35,25 @@ Result<http::Response> update_workspace(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   TRY_SET(const Workspace workspace, call.house.store.workspace(call.request.param("name")));
   for (const auto& [key, value] : body.items()) {
-    if (key == "imageBuildCompute") continue;
+    if (key == "imageBuildCompute" || key == "retentionSeconds") continue;
     return fail(ErrorKind::invalid, "'" + key + "' of a workspace cannot be changed",
-                "What can: imageBuildCompute.");
+                "What can: imageBuildCompute, retentionSeconds.");
   }
-  if (!body.contains("imageBuildCompute")) {
-    return fail(ErrorKind::invalid, "there is nothing to be changed");
-  }
+  if (body.empty()) return fail(ErrorKind::invalid, "there is nothing to be changed");
   TRY_SET(const std::string compute, wire::string_member(body, "imageBuildCompute"));
   TRY(check_build_compute(compute));
-  const auto change = [&](db::Transaction& transaction) {
-    return store::set_build_compute(transaction, workspace.name, compute);
+  TRY_SET(const int64_t retention, wire::int_member(body, "retentionSeconds"));
+  if (retention != 0 && (retention < kRetentionMin.count() || retention > kRetentionMax.count())) {
+    return fail(ErrorKind::invalid, "retentionSeconds: must be 0 or between a day and 100 years");
+  }
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    if (body.contains("imageBuildCompute")) {
+      TRY(store::set_build_compute(transaction, workspace.name, compute));
+    }
+    if (body.contains("retentionSeconds")) {
+      TRY(store::set_retention(transaction, workspace.name, seconds(retention)));
+    }
+    return {};
   };
   TRY(call.house.store.write(Durable::yes, change));
   TRY_SET(const Workspace changed, call.house.store.workspace(workspace.name));
@@ -75,6 +87,7 @@ Result<std::vector<RunId>> runs_of(const Call& call, std::string_view workspace)
   store::RunFilter filter{.workspace = std::string(workspace),
                           .children = true,
                           .archived = store::RunFilter::Archived::any,
+                          .deleted = true,
                           .limit = kLimitMax};
   for (;;) {
     TRY_SET(const std::vector<Run> runs, call.house.store.runs(filter));
@@ -132,7 +145,8 @@ constexpr RouteRow kWorkspacesRoutes[] = {
     {get, "/api/v1/workspaces/{name}", Needs::reader, Attempts::own_workspace, show_workspace,
      "Shows a workspace."},
     {patch, "/api/v1/workspaces/{name}", Needs::admin, Attempts::refused, update_workspace,
-     "Changes {\"imageBuildCompute\"}: where environments are built; empty: on the server."},
+     "Changes {\"imageBuildCompute\"}: where environments are built, empty: on the server; and "
+     "{\"retentionSeconds\"}: runs that ended longer ago are deleted, 0: none."},
     {del, "/api/v1/workspaces/{name}", Needs::admin, Attempts::refused, delete_workspace,
      "Deletes a workspace with its runs; refused while one of them is not over."},
     {get, "/api/v1/workspaces/{name}/experiments", Needs::reader, Attempts::own_workspace,

@@ -32,6 +32,7 @@ Result<FollowState> decode_state(std::string_view text) {
   TRY_SET(state.reason, wire::string_member(json, "reason"));
   TRY_SET(state.version, wire::int_member(json, "version"));
   TRY_SET(state.final, wire::bool_member(json, "final"));
+  TRY_SET(state.warned, wire::bool_member(json, "warned"));
   if (json.contains("exitCode") && json["exitCode"].is_number_integer()) {
     state.exit_code = json["exitCode"].get<int>();
   }
@@ -183,13 +184,20 @@ Status Api::stop_server() {
   return {};
 }
 
-Result<Json> Api::backup(std::string_view folder) {
-  return call(Method::post, api("/server/backup"), {{"folder", folder}});
+Result<Json> Api::backup(std::string_view folder, bool without_key) {
+  return call(Method::post, api("/server/backup"),
+              {{"folder", folder}, {"withoutKey", without_key}});
 }
 
 Result<Json> Api::check(bool content) {
   return call(Method::post, api("/server/check"), {{"content", content}});
 }
+
+Result<Json> Api::begin_collection(bool dry_run) {
+  return call(Method::post, api("/server/gc"), {{"dryRun", dry_run}});
+}
+
+Result<Json> Api::collection() { return call(Method::get, api("/server/gc")); }
 
 Result<Json> Api::version() { return call(Method::get, "/version"); }
 
@@ -316,6 +324,27 @@ Result<Json> Api::series(const RunId& id, std::string_view name, int64_t from, i
 
 Result<Json> Api::cancel(const RunId& id) {
   return call(Method::post, wire::run_url(id, "/cancel"), Json::object());
+}
+
+Result<Json> Api::delete_run(const RunId& id, bool now) {
+  return call(Method::del, wire::run_url(id, now ? "?now=1" : ""));
+}
+
+Result<Json> Api::restore_run(const RunId& id) {
+  return call(Method::post, wire::run_url(id, "/restore"), Json::object());
+}
+
+Result<Json> Api::delete_experiment(std::string_view workspace, std::string_view name, bool now) {
+  std::string target = api("/workspaces/") + encode_url(workspace) + "/experiments";
+  add_query(target, "name", name);
+  if (now) add_query(target, "now", "1");
+  return call(Method::del, target);
+}
+
+Result<Json> Api::restore_experiment(std::string_view workspace, std::string_view name) {
+  return call(Method::post,
+              api("/workspaces/") + encode_url(workspace) + "/experiments/restore",
+              {{"name", name}});
 }
 
 Result<Json> Api::wait(const RunId& id, int64_t version, int wait_s) {

@@ -18,12 +18,13 @@ using snapshot::FolderCursor;
 using snapshot::name_of;
 using snapshot::parent_of;
 
+
 // Hands a blob's bytes to `take`, and fails unless they are its bytes.
-Status fetch(http::Client& client, const Digest& digest,
+Status fetch(http::Client& client, std::string_view of, const Digest& digest,
              const std::function<Status(std::string_view)>& take) {
   Hasher hasher;
   http::ClientRequest request;
-  request.target = std::string(wire::kApi) + "/blobs/" + digest.hex();
+  request.target = std::string(of.empty() ? wire::kApi : of) + "/blobs/" + digest.hex();
   request.sink = [&](std::string_view bytes) {
     hasher.add(bytes);
     return take(bytes);
@@ -75,8 +76,8 @@ class Partial {
 
 class Downloader {
  public:
-  Downloader(http::Client& client, const OnTransfer& on_transfer)
-      : client_(client), on_transfer_(on_transfer) {}
+  Downloader(http::Client& client, const OnTransfer& on_transfer, std::string_view of)
+      : client_(client), on_transfer_(on_transfer), of_(of) {}
 
   Status run(const snapshot::Tree& tree, const fs::path& folder);
 
@@ -89,6 +90,7 @@ class Downloader {
 
   http::Client& client_;
   const OnTransfer& on_transfer_;
+  const std::string_view of_;
   Transfer transfer_;
 };
 
@@ -122,7 +124,7 @@ Status Downloader::make(FolderCursor& cursor, const Entry& entry) {
 Status Downloader::make_file(Partial& partial, const Entry& entry) {
   TRY_SET(const Fd fd, partial.create(entry.kind == EntryKind::executable ? 0755 : 0644));
   uint64_t size = 0;
-  TRY(fetch(client_, entry.digest, [&](std::string_view bytes) -> Status {
+  TRY(fetch(client_, of_, entry.digest, [&](std::string_view bytes) -> Status {
     size += bytes.size();
     transfer_.bytes_done += bytes.size();
     tell();
@@ -140,8 +142,8 @@ Status Downloader::make_file(Partial& partial, const Entry& entry) {
 }  // namespace
 
 Status download_tree(http::Client& client, const snapshot::Tree& tree, const fs::path& folder,
-                     const OnTransfer& on_transfer) {
-  return Downloader(client, on_transfer).run(tree, folder);
+                     const OnTransfer& on_transfer, std::string_view of) {
+  return Downloader(client, on_transfer, of).run(tree, folder);
 }
 
 Result<Fd> fetch_blob(http::Client& client, const Digest& digest, const fs::path& tmp) {
@@ -150,15 +152,16 @@ Result<Fd> fetch_blob(http::Client& client, const Digest& digest, const fs::path
   Fd fd(mkostemp(path.data(), O_CLOEXEC));
   if (!fd) return fail_errno(errno, "write " + path);
   unlink(path.c_str());
-  TRY(fetch(client, digest,
+  TRY(fetch(client, {}, digest,
             [&](std::string_view bytes) { return write_all(fd.get(), bytes, "write " + path); }));
   if (lseek(fd.get(), 0, SEEK_SET) != 0) return fail_errno(errno, "read " + path);
   return fd;
 }
 
-Result<std::string> fetch_text(http::Client& client, const Digest& digest, size_t size_max) {
+Result<std::string> fetch_text(http::Client& client, const Digest& digest, std::string_view of,
+                               size_t size_max) {
   std::string text;
-  TRY(fetch(client, digest, [&](std::string_view bytes) -> Status {
+  TRY(fetch(client, of, digest, [&](std::string_view bytes) -> Status {
     if (bytes.size() > size_max - text.size()) {
       return fail(ErrorKind::invalid, "blob " + digest.hex() + " is too large to be a text");
     }

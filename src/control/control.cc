@@ -65,7 +65,12 @@ Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
     settle(*applied);
     if (unheard) take_back(applied->attempt, applied->queue);
   }
-  return run(id);
+  Result<Run> canceled = run(id);
+  if (applied && canceled && !is_final(canceled->life.status)) {
+    const SteadyTime since = parts_.clock.steady() + seconds(canceled->spec.grace_s);
+    ledger_.with([&](Ledger& ledger) { ledger.canceled(applied->attempt, since); });
+  }
+  return canceled;
 }
 
 // One that waits in an engine's own queue, perhaps for days, is taken out of it; the engine says

@@ -59,6 +59,7 @@ struct Submission {
   RunId id;  // Made by the client: the same id with the same spec is the same run.
   RunSpec spec;
   std::string user;
+  Role role = Role::submitter;  // Of the user, for what the environment asks of machines.
 };
 struct Submitted {
   Run run;
@@ -89,7 +90,11 @@ class Control {
     EnvironmentWords environment_words;
     // Runs for elsewhere are held until theirs is; none: nobody is.
     EnvironmentReady environment_ready = {};
-    SettleRecipe settle_recipe;  // None: a hash is the same for all machines.
+    EnvironmentRules environment_rules = {};
+    // A line for the run's system log.
+    std::function<void(const RunId&, const std::string& line)> note = {};
+    // Syncs what the run printed: before it is written down that nothing more will come.
+    std::function<void(const RunId&)> seal = {};
     // A run's version grew: wakes its readers.
     std::function<void(const RunId&)> changed;
   };
@@ -105,6 +110,11 @@ class Control {
   // All that a supervisor elsewhere is told, who holds the attempt's token; conflict as above.
   virtual Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
                                         int node) = 0;
+
+  // A job that has started shows "TICKET.NONCE" (model/handover.h). `conflict`: the ticket was
+  // shown before by another, or the attempt is over. `unavailable`: its job is not known to have
+  // started.
+  virtual Status hand_over(const AttemptId& attempt, std::string_view bearer) = 0;
 
   virtual Result<Run> update(const RunId& id, const LabelChanges& changes) = 0;
   // The end of an interactive run, as its program says.
@@ -131,7 +141,8 @@ class Control {
 
   // An environment as a submission of it would have it: see control/environments.h.
   virtual Result<Environment> resolve_environment(std::string_view workspace,
-                                                  const Environment& asked) = 0;
+                                                  const Environment& asked,
+                                                  const EnvironmentUse& use) = 0;
 
   // Runs that are held (Run::held): their environment is made, and they are given places; or it
   // could not be, and they fail. Those that are not held any more are passed over.

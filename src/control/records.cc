@@ -10,6 +10,7 @@
 #include "store/labels.h"
 #include "store/metrics.h"
 #include "store/run_queries.h"
+#include "store/warnings.h"
 
 namespace trainyard::control {
 namespace {
@@ -250,11 +251,21 @@ Status check_open(const store::RunHead& head) {
 struct Counts {
   int64_t taken = 0;
   int64_t skipped = 0;
+  std::string why;  // The first that was skipped was.
 };
 
+Status take_record(Taker& taker, std::string_view line, WallTime now) {
+  try {
+    TRY_SET(const wire::Record record, wire::parse_record(line, now));
+    return taker.take(record);
+  } catch (const std::exception& error) {
+    // Sent again it would throw again: for its sender this is a line that is no record.
+    return fail(ErrorKind::invalid, error.what());
+  }
+}
+
 Status take_line(Taker& taker, std::string_view line, WallTime now, Counts& counts) {
-  const Result<wire::Record> record = wire::parse_record(line, now);
-  Status taken = record ? taker.take(*record) : std::unexpected(record.error());
+  Status taken = take_record(taker, line, now);
   if (taken) {
     ++counts.taken;
     return {};
@@ -265,8 +276,16 @@ Status take_line(Taker& taker, std::string_view line, WallTime now, Counts& coun
       kind == ErrorKind::internal) {
     return taken;
   }
-  ++counts.skipped;
+  if (counts.skipped++ == 0) counts.why = taken.error().message;
   return {};
+}
+
+// A line that is no record counts as taken, so that nobody sends it for ever; the run says so.
+Status warn_of_skipped(db::Transaction& transaction, const store::RunHead& head,
+                       const Counts& counts) {
+  if (counts.skipped == 0) return {};
+  return store::warn_run(transaction, head.number, "records_skipped",
+                         "a record was not taken: " + counts.why, counts.skipped);
 }
 
 }  // namespace
@@ -290,6 +309,7 @@ Result<int64_t> AllRuns::take_records(const AttemptId& attempt, int rank, int64_
                       [&](std::string_view line) { return take_line(taker, line, now, counts); }));
     if (whole == 0) return {};
     TRY(taker.finish());
+    TRY(warn_of_skipped(transaction, head, counts));
     taken += static_cast<int64_t>(whole);
     TRY(store::set_records_taken(transaction, head.number, attempt.number, rank, taken));
     TRY(store::save_run(transaction, head));
@@ -320,6 +340,7 @@ Result<int64_t> AllRuns::take_records(const RunId& run, std::string_view lines) 
     TRY(for_lines(lines,
                   [&](std::string_view line) { return take_line(taker, line, now, counts); }));
     TRY(taker.finish());
+    TRY(warn_of_skipped(transaction, head, counts));
     TRY(store::save_run(transaction, head));
     changed = std::move(taker.changed);
     changed.push_back(head.id);

@@ -126,3 +126,47 @@ TEST_CASE("what exceeds a limit is left out, and all else of its batch is taken"
   CHECK(run.parameters.empty());
   CHECK(run.labels.properties.empty());
 }
+
+TEST_CASE("a record that cannot be taken counts as taken, and warns on the run") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  REQUIRE(yard.report("run-1", 1, {phase(1, ReportKind::preparing)}));
+  const auto nested = [](size_t levels) {
+    return R"({"k":"doc","n":"d","v":)" + std::string(levels, '[') + std::string(levels, ']') +
+           "}\n";
+  };
+  const AttemptId attempt{RunId{"run-1"}, 1};
+  const std::string lines = metric(1) + nested(200'000) + metric(2) + nested(120);
+  for (int sent = 0; sent < 2; ++sent) {  // The second time it counts for nothing.
+    const auto taken = yard.control->take_records(attempt, 0, 0, lines);
+    REQUIRE(taken);
+    CHECK(*taken == static_cast<int64_t>(lines.size()));
+    CHECK(points(yard, "run-1") == "12");
+    CHECK(yard.run("run-1").metrics.size() == 2);
+    CHECK(yard.run("run-1").warnings ==
+          Words{"a record was not taken: this JSON nests deeper than 128 levels"});
+  }
+  const auto from = static_cast<int64_t>(lines.size());
+  REQUIRE(
+      yard.control->take_records(attempt, 0, from, "no record\n{\"k\":\"what\",\"n\":\"x\"}\n"));
+  CHECK(yard.run("run-1").warnings ==
+        Words{"a record was not taken: this JSON nests deeper than 128 levels (3 times)"});
+  yard.restart();
+  CHECK(points(yard, "run-1") == "12");
+}
+
+TEST_CASE("a wide record costs linear time, and one that is too wide is not taken") {
+  Yard yard;
+  yard.submit("run-1", interactive());
+  const auto wide = [](int members) {
+    std::string line = R"({"k":"doc","n":"d","v":{)";
+    for (int i = 0; i < members; ++i) line += "\"" + std::to_string(i) + "\":1,";
+    line.back() = '}';
+    return line + "}\n";
+  };
+  CHECK(yard.control->take_records(RunId{"run-1"}, wide(90'000)) == 1);
+  CHECK(yard.control->take_records(RunId{"run-1"}, wide(100'001)) == 0);
+  CHECK(yard.run("run-1").warnings ==
+        Words{"a record was not taken: an object of this JSON has more than 100000 members"});
+}

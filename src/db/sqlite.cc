@@ -42,6 +42,8 @@ ErrorKind kind_of(int code, int system_errno) {
       if (system_errno == ENOSPC || system_errno == EDQUOT) return ErrorKind::no_space;
       if (system_errno == EACCES || system_errno == EPERM) return ErrorKind::denied;
       return ErrorKind::unavailable;
+    case SQLITE_TOOBIG:
+      return ErrorKind::invalid;
     case SQLITE_INTERRUPT:
       return ErrorKind::cancelled;
     default:

@@ -225,7 +225,16 @@ class RequirementsReader {
                          ? (sent_->folder / folder / option.value).lexically_normal()
                          : fs::weakly_canonical(fs::absolute(folder / option.value), error);
     }
-    add(into_.options, option.value.empty() ? option.name : option.name + " " + option.value);
+    const std::string written =
+        option.value.empty() ? option.name : option.name + " " + option.value;
+    // Who installs reads the line again, and a '#' after a blank would begin a comment there.
+    const Result<PipOption> again = parse_pip_option(written);
+    if (!again || again->value != option.value) {
+      return fail(ErrorKind::invalid,
+                  option.name + ": the value '" + option.value + "' reads as a comment",
+                  "Write a '#' of a URL or path as %23.");
+    }
+    add(into_.options, written);
     return {};
   }
 

@@ -99,6 +99,7 @@ struct Run {
   int64_t snapshot_bytes = 0;
   std::vector<Attempt> attempts;       // Empty in lists.
   std::vector<RunEventRecord> events;  // Empty in lists.
+  std::vector<std::string> warnings;   // The server's own, plain sentences. Empty in lists.
 };
 
 // The phases that `events` make, up to `now` for a run that is not over.
@@ -137,6 +138,7 @@ struct Workspace {
   WallTime created{};
   // The compute where environments of runs for elsewhere are built; empty: the server's machine.
   std::string image_build_compute;
+  seconds retention{0};  // Runs that ended longer ago are deleted; 0: none are.
 };
 
 struct Experiment {

@@ -7,9 +7,7 @@ namespace trainyard::store {
 namespace {
 
 std::string to_text(const std::map<std::string, std::string>& map) {
-  wire::Json object = wire::Json::object();
-  for (const auto& [key, value] : map) object[key] = value;
-  return wire::dump(object);
+  return wire::dump(wire::Json(map));
 }
 
 Result<std::map<std::string, std::string>> to_map(std::string_view text) {

@@ -18,7 +18,7 @@ std::unique_ptr<db::Db> opened(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("the steps count up from the first") {
+TEST_CASE("the steps are in order, and none is empty") {
   int before = 0;
   for (const Migration& step : store::migrations()) {
     CHECK(step.version > before);

@@ -83,6 +83,13 @@ Result<std::vector<Token>> list_tokens(db::Db& db) {
   }
 }
 
+Result<Role> role_of_user(db::Db& db, std::string_view name, Role otherwise) {
+  TRY_SET(db::Statement row, db.query("SELECT role FROM users WHERE name = ?", {name}));
+  TRY_SET(const bool any, row.next());
+  if (!any) return otherwise;
+  return role_from(row.text(0));
+}
+
 Result<User> insert_user(db::Transaction& transaction, std::string_view name, Role role,
                          WallTime now) {
   TRY(check_name(name, "user"));

@@ -16,6 +16,8 @@ std::string system_user();
 
 Result<std::vector<User>> list_users(db::Db& db);
 Result<std::vector<Token>> list_tokens(db::Db& db);  // Attempts' tokens are not shown.
+// `otherwise` for a user who is not there (any more).
+Result<Role> role_of_user(db::Db& db, std::string_view name, Role otherwise);
 Result<User> insert_user(db::Transaction& transaction, std::string_view name, Role role,
                          WallTime now);
 Status remove_user(db::Transaction& transaction, std::string_view name, WallTime now);

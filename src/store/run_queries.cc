@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "store/deletion.h"
 #include "store/labels.h"
 #include "store/metrics.h"
 #include "store/run_list.h"
+#include "store/warnings.h"
 #include "wire/json.h"
 
 namespace trainyard::store {
@@ -90,17 +92,18 @@ Result<std::vector<RunEventRecord>> events_of(db::Db& db, int64_t run) {
 }  // namespace
 
 Result<Run> load_run(db::Db& db, const RunId& id, Detail detail) {
-  static const std::string kSql = std::string(kSelectRun) + "WHERE r.id = ?";
+  static const std::string kSql = std::string(kSelectRun) + "WHERE r.id = ? AND r.deleted IS NULL";
   Run run;
   {
     TRY_SET(db::Statement row, db.query(kSql, {id.value}));
     TRY_SET(const bool any, row.next());
-    if (!any) return no_such_run(id.value);
+    if (!any) return no_such_run_now(db, id.value);
     TRY_SET(run, read_run(row));
   }
   if (detail == Detail::whole) {
     TRY_SET(run.attempts, attempts_of(db, run.number));
     TRY_SET(run.events, events_of(db, run.number));
+    TRY_SET(run.warnings, load_warnings(db, run.number));
     TRY(add_metrics(db, run));
   }
   return run;
@@ -111,7 +114,8 @@ Result<RunId> find_run_id(db::Db& db, std::string_view beginning) {
   // Ids are ASCII: this byte is behind all of them.
   const std::string behind = std::string(beginning) + "\xff";
   TRY_SET(db::Statement rows,
-          db.query("SELECT id FROM runs WHERE id >= ? AND id < ? ORDER BY id LIMIT 4",
+          db.query("SELECT id FROM runs WHERE id >= ? AND id < ? AND deleted IS NULL "
+                   "ORDER BY id LIMIT 4",
                    {beginning, behind}));
   std::vector<std::string> found;
   while (true) {
@@ -119,7 +123,7 @@ Result<RunId> find_run_id(db::Db& db, std::string_view beginning) {
     if (!more) break;
     found.push_back(rows.text(0));
   }
-  if (found.empty()) return no_such_run(beginning);
+  if (found.empty()) return no_such_run_now(db, beginning);
   if (found.size() == 1 || found.front() == beginning) return RunId{found.front()};
   const std::string more = found.size() > 3 ? ", …" : "";
   found.resize(std::min<size_t>(found.size(), 3));

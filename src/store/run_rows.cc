@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "store/deletion.h"
 #include "store/labels.h"
 #include "store/run_queries.h"
 #include "wire/json.h"
@@ -267,10 +268,16 @@ Result<int64_t> get_or_create_experiment(db::Transaction& transaction, int64_t w
                                          std::string_view name, WallTime now) {
   {
     TRY_SET(db::Statement found,
-            transaction.query("SELECT id FROM experiments WHERE workspace_id = ? AND name = ?",
+            transaction.query("SELECT id, deleted FROM experiments WHERE workspace_id = ? AND "
+                              "name = ?",
                               {workspace, name}));
     TRY_SET(const bool any, found.next());
-    if (any) return found.integer(0);
+    if (any) {
+      const int64_t id = found.integer(0);
+      // A run in a deleted experiment brings it back, without its deleted runs.
+      if (!found.is_null(1)) TRY(show_experiment(transaction, id));
+      return id;
+    }
   }
   TRY_SET(db::Statement made, transaction.query("INSERT INTO experiments (workspace_id, name, "
                                                 "created) VALUES (?, ?, ?) RETURNING id",
@@ -291,8 +298,16 @@ Status remember_snapshot(db::Transaction& transaction, std::string_view tree,
                          const KnownSnapshot& snapshot, WallTime now) {
   TRY(
       transaction.run("INSERT INTO snapshots (tree, files, bytes, verified) VALUES (?, ?, ?, ?) "
-                      "ON CONFLICT (tree) DO NOTHING",
+                      "ON CONFLICT (tree) DO UPDATE SET verified = excluded.verified "
+                      "WHERE verified < excluded.verified - 3600000000",
                       {tree, snapshot.files, snapshot.bytes, now}));
+  return {};
+}
+
+Status remember_tree(db::Transaction& transaction, int64_t workspace, std::string_view tree) {
+  TRY(transaction.run("INSERT INTO workspace_trees (tree, workspace_id) VALUES (?, ?) "
+                      "ON CONFLICT DO NOTHING",
+                      {tree, workspace}));
   return {};
 }
 

@@ -52,6 +52,7 @@ struct Identity {
   std::optional<AttemptId> attempt;   // Set for an attempt's token.
   std::optional<int64_t> node_token;  // Set for a one-time token of a machine that is to join.
   std::optional<int64_t> machine;     // Set for the credential of one that has.
+  bool handover = false;              // A ticket of model/handover.h: good for that alone.
 };
 
 struct StoreOptions {
@@ -117,6 +118,8 @@ class Store {
   struct RunFile {
     int64_t number = 0;  // The name of the file under runs/RUN/files/.
     std::string path;
+    // By this call: bytes that lie there are of a number that the database has lost.
+    bool created = false;
   };
   virtual Result<std::vector<RunFile>> files(const RunId& run) = 0;
   virtual Result<RunFile> file(const RunId& run, std::string_view path) = 0;  // Made when new.

@@ -17,7 +17,8 @@ Workspace read_workspace(const db::Statement& row) {
           .resource_group = row.text(3),
           .created_by = row.text(4),
           .created = row.time(5),
-          .image_build_compute = row.text(6)};
+          .image_build_compute = row.text(6),
+          .retention = seconds(row.integer(7))};
 }
 
 // not_found, and what was perhaps meant.
@@ -37,8 +38,8 @@ Error no_such_workspace(db::Db& db, std::string_view name) {
 Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
   std::vector<Workspace> workspaces;
   TRY_SET(db::Statement rows, db.query("SELECT id, name, subscription_id, resource_group, "
-                                       "created_by, created, image_build_compute FROM workspaces "
-                                       "ORDER BY name"));
+                                       "created_by, created, image_build_compute, retention_s "
+                                       "FROM workspaces ORDER BY name"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return workspaces;
@@ -49,7 +50,7 @@ Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
 Result<Workspace> load_workspace(db::Db& db, std::string_view name) {
   TRY_SET(db::Statement row,
           db.query("SELECT id, name, subscription_id, resource_group, created_by, created, "
-                   "image_build_compute FROM workspaces WHERE name = ?",
+                   "image_build_compute, retention_s FROM workspaces WHERE name = ?",
                    {name}));
   TRY_SET(const bool any, row.next());
   if (!any) return std::unexpected(no_such_workspace(db, name));
@@ -61,7 +62,7 @@ Result<std::vector<Experiment>> list_experiments(db::Db& db, std::string_view wo
   std::vector<Experiment> experiments;
   TRY_SET(db::Statement rows,
           db.query("SELECT id, name, created, run_count FROM experiments WHERE workspace_id = ? "
-                   "ORDER BY id DESC",
+                   "AND deleted IS NULL ORDER BY id DESC",
                    {in.id}));
   while (true) {
     TRY_SET(const bool more, rows.next());
@@ -105,6 +106,14 @@ Status set_build_compute(db::Transaction& transaction, std::string_view workspac
   }
   TRY(transaction.run("UPDATE workspaces SET image_build_compute = ? WHERE id = ?",
                       {compute, in.id}));
+  return {};
+}
+
+Status set_retention(db::Transaction& transaction, std::string_view workspace,
+                     seconds retention) {
+  TRY_SET(const Workspace in, load_workspace(transaction.db(), workspace));
+  TRY(transaction.run("UPDATE workspaces SET retention_s = ? WHERE id = ?",
+                      {retention.count(), in.id}));
   return {};
 }
 

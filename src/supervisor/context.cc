@@ -22,8 +22,14 @@ void Context::note(const std::string& record) {
 }
 
 void Context::report(Report report) {
-  report.seq = ++seq;
   const SteadyTime now = clock.steady();
+  if (report.kind == ReportKind::sample) {
+    report.sample = ++samples;
+    uplink.add(report, now);
+    return;
+  }
+  report.after = after;
+  report.seq = after = ++seq;
   note(report_record(report, now, clock.wall()));
   uplink.add(report, now);
 }

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <system_error>
+#include <utility>
 
 namespace trainyard::supervisor {
 namespace {
@@ -55,6 +56,28 @@ void LogFiles::look_at(const std::string& name, const fs::path& local) {
   queue_.push_back(name);
 }
 
+void LogFiles::compare_all() {
+  for (auto& [name, file] : files_) {
+    if (!file.known || file.refused) continue;
+    file.doubted = true;
+    if (std::exchange(file.queued, true)) continue;
+    queue_.push_back(name);
+  }
+}
+
+// Where the server is, by a piece without bytes. One that has more than we sent has something else.
+Status LogFiles::ask(client::AttemptApi& server, const std::string& name, Tracked& file, int fd,
+                     std::string& buffer) {
+  buffer.clear();
+  TRY_SET(const uint64_t has, server.file(name, file.sent, buffer));
+  file.doubted = false;
+  if (has == file.sent) return {};
+  file.known = has < file.sent;
+  file.sent = std::min(has, file.sent);
+  file.guard = guard_of(fd, file.sent);
+  return {};
+}
+
 Status LogFiles::send_next(client::AttemptApi& server, std::string& buffer) {
   const std::string name = queue_.front();
   Tracked& file = files_.at(name);
@@ -68,6 +91,15 @@ Status LogFiles::send_next(client::AttemptApi& server, std::string& buffer) {
   const auto size = static_cast<uint64_t>(status.st_size);
   const int64_t changed = nanoseconds(status.st_mtim);
   bool anew = begun_anew(fd->get(), file, size, status.st_ino);
+  if (!anew && file.doubted) {
+    TRY(ask(server, name, file, fd->get(), buffer));
+    anew = !file.known;
+    if (file.known && file.sent == size && file.changed_ns == changed) {
+      leave(name);
+      return {};
+    }
+  }
+  file.doubted = false;
   anew = anew || (size == file.sent && changed != file.changed_ns && size <= kRewrittenMax);
   const uint64_t from = anew ? 0 : file.sent;
   TRY_SET(buffer, read_at(fd->get(), from, std::min<uint64_t>(kPieceSize, size - from), name));

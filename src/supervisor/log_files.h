@@ -32,6 +32,9 @@ class LogFiles {
   // Stats all files; what differs from what was sent is to be sent.
   void scan();
   bool pending() const { return !queue_.empty(); }
+  // The server may have less than it said: each file is compared with what it has, and sent from
+  // there.
+  void compare_all();
   // Sends one piece of one file. `buffer` is memory to use.
   Status send_next(client::AttemptApi& server, std::string& buffer);
 
@@ -40,6 +43,7 @@ class LogFiles {
     fs::path local;
     bool queued = false;
     bool known = false;    // Sent at least once.
+    bool doubted = false;  // Whether the server still has it is to be asked first.
     bool refused = false;  // The server does not take this name.
     uint64_t sent = 0;
     uint64_t inode = 0;
@@ -50,6 +54,8 @@ class LogFiles {
   // Of an open file: whether what was sent of it is no longer its beginning.
   static bool begun_anew(int fd, const Tracked& file, uint64_t size, uint64_t inode);
   static uint64_t guard_of(int fd, uint64_t end);
+  static Status ask(client::AttemptApi& server, const std::string& name, Tracked& file, int fd,
+                    std::string& buffer);
   void leave(const std::string& name);
 
   const Options options_;

@@ -3,14 +3,18 @@
 #include <cmath>
 
 #include "model/limits.h"
+#include "wire/parse.h"
 
 namespace trainyard::wire {
 namespace {
 
 constexpr size_t kListMax = 100'000;
+constexpr size_t kMembersMax = 100'000;  // Of one object.
+// Answers that hold a record's value nest a few levels deeper, and parse() must take those.
+constexpr size_t kDepthMax = 128;
 
 std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorKind::invalid, "a record: " + std::move(message));
+  return fail(ErrorKind::invalid, std::move(message));
 }
 
 // A finite number stays one; all else is kept as its JSON.
@@ -69,7 +73,7 @@ Status read_points(const Json& line, std::string_view kind, Record& record) {
 
 Result<Record> parse_record(std::string_view text, WallTime now) {
   if (text.size() > limits::kRecordBytes) return refuse("it is longer than 1 MB");
-  TRY_SET(const Json line, parse(text));
+  TRY_SET(const Json line, parse(text, {.depth_max = kDepthMax, .members_max = kMembersMax}));
   if (!line.is_object()) return refuse("it is no object");
   TRY_SET(const std::string kind, text_member(line, "k", true));
   Record record;

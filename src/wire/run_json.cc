@@ -67,10 +67,12 @@ Json nodes_to_json(const Run& run) {
   return nodes;
 }
 
-// Of its newest attempt.
+// Those of its newest attempt, then the server's own.
 Json warnings_to_json(const Run& run) {
-  if (run.attempts.empty() || !run.attempts.back().end) return Json::array();
-  return run.attempts.back().end->warnings;
+  Json all = Json::array();
+  if (!run.attempts.empty() && run.attempts.back().end) all = run.attempts.back().end->warnings;
+  for (const std::string& warning : run.warnings) all.push_back(warning);
+  return all;
 }
 
 // Path -> URL, for the console of each rank under its names.
@@ -222,6 +224,7 @@ Json workspace_to_json(const Workspace& workspace) {
           {"subscriptionId", workspace.subscription_id},
           {"resourceGroup", workspace.resource_group},
           {"imageBuildCompute", workspace.image_build_compute},
+          {"retentionSeconds", workspace.retention.count()},
           {"createdBy", workspace.created_by},
           {"createdAt", format_time(workspace.created)}};
 }

@@ -7,6 +7,7 @@
 #include "cli/exit.h"
 #include "cli/progress.h"
 #include "client/blobs.h"
+#include "wire/urls.h"
 
 namespace trainyard::cli {
 namespace {
@@ -167,9 +168,10 @@ Result<int> run_download(Context& context) {
   TRY_SET(const snapshot::Tree tree, code ? api->snapshot(id) : api->outputs(id));
   TRY(make_dirs(into));
   Progress progress(context.clock(), "download", context.shows_progress());
-  TRY(client::download_tree(api->http(), tree, into, [&](const client::Transfer& transfer) {
+  const auto show = [&](const client::Transfer& transfer) {
     progress.update(transfer.bytes_done, transfer.bytes_total);
-  }));
+  };
+  TRY(client::download_tree(api->http(), tree, into, show, wire::run_url(id)));
   TRY(say_done(context, code ? "snapshot" : "outputs", tree.files(), tree.bytes(), into));
   return kExitOk;
 }

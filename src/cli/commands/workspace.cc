@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 
@@ -14,6 +15,8 @@ constexpr Option kWorkspaceCreateRows[] = {
 constexpr Option kWorkspaceUpdateRows[] = {
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; '': on the server."},
+    {"--retention", Takes::value, "TIME",
+     "Delete runs that ended longer ago, as in 90d (default: 0, none)."},
 };
 constexpr Option kWorkspaceChoiceRows[] = {
     {"--name -n", Takes::value, "NAME", "The workspace, like -w."},
@@ -65,7 +68,8 @@ Result<int> workspace_create(Context& context) {
   auto created = api->create_workspace(workspace);
   if (!created && created.error().kind == ErrorKind::conflict && context.args().has("exist-ok")) {
     created = compute.empty() ? api->workspace(workspace.name)
-                              : api->set_build_compute(workspace.name, compute);
+                              : api->update_workspace(workspace.name,
+                                                      {{"imageBuildCompute", compute}});
   } else if (created && !compute.empty()) {
     context.say("warning: workspace " + workspace.name + " has no compute " + compute +
                 " yet; make it with: trainyard compute create -w " + workspace.name + " -n " +
@@ -81,13 +85,21 @@ Result<int> workspace_update(Context& context) {
   if (name.empty()) {
     TRY_SET(name, context.workspace());
   }
-  if (!context.args().has("image-build-compute")) {
+  const Args& args = context.args();
+  Json changes = Json::object();
+  if (args.has("image-build-compute")) {
+    changes["imageBuildCompute"] = args.value("image-build-compute");
+  }
+  if (args.has("retention")) {
+    TRY_SET(const seconds retention, parse_duration(args.value("retention"), "--retention"));
+    changes["retentionSeconds"] = retention.count();
+  }
+  if (changes.empty()) {
     return fail(ErrorKind::invalid, "what is to be changed?",
-                "Where environments are built: --image-build-compute COMPUTE");
+                "Give --image-build-compute COMPUTE or --retention TIME.");
   }
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json changed,
-          api->set_build_compute(name, context.args().value("image-build-compute")));
+  TRY_SET(const Json changed, api->update_workspace(name, changes));
   TRY(context.print(changed, workspace_view()));
   return kExitOk;
 }

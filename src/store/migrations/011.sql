@@ -54,7 +54,7 @@ UPDATE experiments SET run_count = (SELECT COUNT(*) FROM runs WHERE experiment_i
 CREATE TRIGGER experiment_gains_run AFTER INSERT ON runs BEGIN
   UPDATE experiments SET run_count = run_count + 1 WHERE id = NEW.experiment_id;
 END;
-CREATE TRIGGER experiment_loses_run AFTER DELETE ON runs BEGIN
+CREATE TRIGGER experiment_loses_run AFTER DELETE ON runs WHEN OLD.deleted IS NULL BEGIN
   UPDATE experiments SET run_count = run_count - 1 WHERE id = OLD.experiment_id;
 END;
 
