@@ -126,8 +126,9 @@ class House {
   std::mutex upkeep;
   Pins pins;
   Execs execs;
-  // Of the outputs of interactive runs: each file makes a new tree of the one before.
-  std::mutex outputs;
+  // Files of interactive runs that are not in a tree yet, by run (api/outputs.h). The lock is held
+  // while a tree is made.
+  Guarded<std::map<std::string, int64_t>> outputs;
 
   // Valid once open.
   control::Control* control = nullptr;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <span>
 
+#include "api/outputs.h"
 #include "api/policy.h"
 #include "api/realise.h"
 #include "api/route.h"
@@ -190,6 +191,7 @@ Result<http::Response> list_runs(const Call& call) {
 
 Result<http::Response> show_run(const Call& call) {
   TRY_SET(const RunId id, readable_run(call));
+  TRY(fold_outputs(call.house, id));
   TRY_SET(const Run run, call.house.control->run(id));
   return answer(shown(call, run));
 }
@@ -259,6 +261,7 @@ Result<http::Response> end_run(const Call& call) {
   TRY_SET(const std::string error, wire::string_member(body, "error"));
   TRY_SET(const RunStatus wanted, run_status_from(status));
   TRY_SET(const RunId id, writable_run(call));
+  TRY(fold_outputs(call.house, id));
   TRY_SET(const Run run, call.house.control->end(id, wanted, error));
   return answer(shown(call, run));
 }

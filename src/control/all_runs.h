@@ -48,7 +48,9 @@ class AllRuns final : public Control {
   Status hand_over(const AttemptId& attempt, std::string_view bearer) override;
   Result<Run> update(const RunId& id, const LabelChanges& changes) override;
   Result<Run> end(const RunId& id, RunStatus status, std::string_view error) override;
-  Status set_outputs(const RunId& id, std::string_view tree) override;
+  Status add_output(const RunId& id, const store::PendingOutput& output) override;
+  Status set_outputs(const RunId& id, std::string_view tree,
+                     const std::vector<store::PendingOutput>& added) override;
   Result<int64_t> take_records(const AttemptId& attempt, int rank, int64_t from,
                                std::string_view bytes) override;
   Result<int64_t> take_records(const RunId& run, std::string_view lines) override;

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "model/gang.h"
 #include "model/run.h"
+#include "store/pending_outputs.h"
 #include "store/store.h"
 
 namespace trainyard::control {
@@ -128,8 +129,12 @@ class Control {
   virtual Result<Run> update(const RunId& id, const LabelChanges& changes) = 0;
   // The end of an interactive run, as its program says.
   virtual Result<Run> end(const RunId& id, RunStatus status, std::string_view error) = 0;
-  // The tree of an interactive run's outputs, as far as they have come.
-  virtual Status set_outputs(const RunId& id, std::string_view tree) = 0;
+  // A file of an interactive run's outputs, which set_outputs() puts into their tree later.
+  // conflict: the run is over or not interactive, or a file is where the path needs a folder.
+  virtual Status add_output(const RunId& id, const store::PendingOutput& output) = 0;
+  // The tree of an interactive run's outputs, with these files in it.
+  virtual Status set_outputs(const RunId& id, std::string_view tree,
+                             const std::vector<store::PendingOutput>& added) = 0;
   // Records (wire/records.h) of a rank, the bytes from `from` on of its stream. What was taken
   // before is skipped, what lies beyond it is not taken; returns how many bytes are: go on there.
   // A line that is no record is skipped. Attempt 0 is any program outside of an attempt, and

@@ -48,15 +48,25 @@ Result<Run> AllRuns::update(const RunId& id, const LabelChanges& changes) {
   return run(id);
 }
 
-Status AllRuns::set_outputs(const RunId& id, std::string_view tree) {
+Status AllRuns::add_output(const RunId& id, const store::PendingOutput& output) {
   const auto change = [&](db::Transaction& transaction) -> Status {
-    TRY_SET(store::RunHead head, store::run_head(transaction.db(), id));
+    TRY_SET(const store::RunHead head, store::run_head(transaction.db(), id));
     if (!head.life.interactive || is_final(head.life.status)) {
       return fail(
           ErrorKind::conflict,
           "run " + id.value + " takes no outputs: it is over, or its supervisor keeps them");
     }
+    return store::add_pending_output(transaction, head.number, output);
+  };
+  return parts_.store.write(Durable::yes, change);
+}
+
+Status AllRuns::set_outputs(const RunId& id, std::string_view tree,
+                            const std::vector<store::PendingOutput>& added) {
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY_SET(store::RunHead head, store::run_head(transaction.db(), id));
     head.outputs = tree;
+    TRY(store::remove_pending_outputs(transaction, head.number, added));
     return store::save_run(transaction, head);
   };
   TRY(parts_.store.write(Durable::yes, change));

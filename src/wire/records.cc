@@ -91,6 +91,7 @@ Result<Record> parse_record(std::string_view text, WallTime now) {
     TRY_SET(record.parent, text_member(line, "p", false));
     return record;
   }
+  if (kind == "dropped") return refuse("'" + record.name + "' is larger than 1 MB");
   record.removes = !line.contains("v") || line["v"].is_null();
   TRY_SET(record.value, text_member(line, "v", kind != "tag"));
   if (kind == "param") {

@@ -57,3 +57,12 @@ END;
 CREATE TRIGGER experiment_loses_run AFTER DELETE ON runs WHEN OLD.deleted IS NULL BEGIN
   UPDATE experiments SET run_count = run_count - 1 WHERE id = OLD.experiment_id;
 END;
+
+-- Files handed in for interactive runs that are not in the tree of the run's outputs yet.
+CREATE TABLE pending_outputs (
+  run    INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+  path   TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  size   INTEGER NOT NULL,
+  PRIMARY KEY (run, path)
+) WITHOUT ROWID;
