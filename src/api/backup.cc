@@ -178,9 +178,8 @@ Status check_key_file(const fs::path& key, const Json& manifest) {
   if (id.empty()) return fail(ErrorKind::not_found, "there is no key file " + key.string());
   TRY_SET(const std::string wanted, wire::string_member(manifest, "keyId"));
   if (wanted.empty() || id == wanted) return {};
-  return fail(ErrorKind::invalid,
-              key.string() + " is the key of another home: it has the id " + id +
-                  ", the backup needs " + wanted);
+  return fail(ErrorKind::invalid, key.string() + " is the key of another home: it has the id " +
+                                      id + ", the backup needs " + wanted);
 }
 
 // True: the secrets cannot be read, because no key came with the backup.

@@ -25,8 +25,8 @@ Result<wire::Json> backup_to(const BackupParts& parts, const fs::path& folder,
 
 // Makes `home`, new or without a database, what `folder` holds. No server may run there. A restore
 // that was cut short has no database either and can be done again. `key` (may be empty) is the key
-// file of a backup that has none; `invalid` when it is another home's. The manifest that is returned
-// has "missingKey": true where no key was restored and secrets need one.
+// file of a backup that has none; `invalid` when it is another home's. The manifest that is
+// returned has "missingKey": true where no key was restored and secrets need one.
 Result<wire::Json> restore(const fs::path& folder, const Home& home, const fs::path& key = {});
 
 }  // namespace trainyard::api

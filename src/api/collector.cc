@@ -7,6 +7,7 @@
 
 #include "api/digest_set.h"
 #include "api/environments.h"
+#include "api/outputs.h"
 #include "api/pace.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -19,11 +20,12 @@ namespace {
 
 using wire::Json;
 
-constexpr int kRunsPerRead = 500;    // Of one read transaction, so that no reader is held up.
+constexpr int kRunsPerTake = 200;  // Of a deleted workspace, in one commit.
+constexpr int kRunsPerRead = 500;  // Of one read transaction, so that no reader is held up.
 constexpr int kTreesPerRead = 5000;
 constexpr size_t kFoldersPerRead = 500;
-constexpr seconds kClockStep{300};     // A larger step of the machine's clock is distrusted.
-constexpr seconds kBusyRetry{60};      // A backup was under way.
+constexpr seconds kClockStep{300};  // A larger step of the machine's clock is distrusted.
+constexpr seconds kBusyRetry{60};   // A backup was under way.
 // Realised environments that no run has used for so long and none names go.
 constexpr std::chrono::hours kEnvironmentIdle{7 * 24};
 
@@ -41,16 +43,14 @@ std::string run_of(const std::string& name) { return name.substr(0, name.rfind('
 class Collector::Pass {
  public:
   Pass(Collector& collector, Mode mode, const std::stop_token& stop)
-      : collector_(collector),
-        house_(collector.house_),
-        mode_(mode),
-        pace_(house_.clock, stop) {}
+      : collector_(collector), house_(collector.house_), mode_(mode), pace_(house_.clock, stop) {}
 
   Result<Json> run();
   // Deletes what is older than its workspace keeps runs.
   Status expire();
   // Removes rows and folders of what was deleted a week ago, or for good.
   Status purge();
+  Status take_workspaces();
 
  private:
   void phase(std::string_view name);
@@ -92,6 +92,8 @@ Collector::Collector(House& house, const CollectorOptions& options)
 Collector::~Collector() { stop(); }
 
 void Collector::start() {
+  // What a killed server left of a purge.
+  purge_soon();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -128,12 +130,9 @@ void Collector::purge_soon() {
 
 Json Collector::state() {
   return progress_.with([](Progress& now) {
-    Json json = {{"running", now.running},
-                 {"dryRun", now.mode == Mode::dry_run},
-                 {"phase", now.phase},
-                 {"looked", now.looked},
-                 {"removed", now.removed},
-                 {"bytes", now.bytes},
+    Json json = {{"running", now.running}, {"dryRun", now.mode == Mode::dry_run},
+                 {"phase", now.phase},     {"looked", now.looked},
+                 {"removed", now.removed}, {"bytes", now.bytes},
                  {"report", now.report}};
     json["error"] = now.error ? wire::error_to_json(*now.error)["error"] : Json();
     return json;
@@ -219,8 +218,8 @@ void Collector::run_once(Mode mode, const std::stop_token& stop) {
 Status Collector::check_clock(WallTime file_now) {
   const SteadyTime now = house_.clock.steady();
   const microseconds offset = file_now.time_since_epoch() - now.time_since_epoch();
-  const bool set = clock_offset_ && (offset > *clock_offset_ + kClockStep ||
-                                     offset < *clock_offset_ - kClockStep);
+  const bool set = clock_offset_ &&
+                   (offset > *clock_offset_ + kClockStep || offset < *clock_offset_ - kClockStep);
   clock_offset_ = offset;
   if (set) distrust_until_ = now + options_.grace;
   if (now >= distrust_until_) return {};
@@ -243,6 +242,8 @@ Result<Json> Collector::Pass::run() {
   phase("removing deleted runs");
   TRY(expire());
   TRY(purge());
+  // Files that only a row names would not be marked.
+  TRY(fold_all_outputs(house_));
   phase("reading what is referred to");
   TRY(set_horizon());
   TRY(add_runs(0));
@@ -315,6 +316,7 @@ Status Collector::Pass::expire_in(const Workspace& workspace) {
 }
 
 Status Collector::Pass::purge() {
+  if (removes()) TRY(take_workspaces());
   const WallTime before = house_.clock.wall() - store::kKeepDeleted;
   int64_t below = INT64_MAX;
   while (true) {
@@ -341,6 +343,20 @@ Status Collector::Pass::purge() {
     return {};
   };
   return house_.store.write(Durable::no, change);
+}
+
+// Runs of deleted workspaces are deleted by batches, so that nobody waits for 100,000 of them.
+Status Collector::Pass::take_workspaces() {
+  int64_t taken = 1;
+  while (taken > 0) {
+    const auto change = [&](db::Transaction& transaction) -> Status {
+      TRY_SET(taken, store::delete_workspace_runs(transaction, kRunsPerTake));
+      return {};
+    };
+    TRY(house_.store.write(Durable::no, change));
+    if (!pace_.rest()) return stopped();
+  }
+  return {};
 }
 
 // The folder goes after the row: what a crash leaves of it is found without one.
@@ -496,12 +512,11 @@ Status Collector::Pass::sweep_blobs() {
     });
     return pace_.rest();
   };
-  TRY_SET(blobs_, house_.blobs.sweep({.used = [&](const Digest& digest) {
-                                        return used_.contains(digest);
-                                      },
-                                      .before = before_,
-                                      .dry_run = !removes(),
-                                      .proceed = proceed}));
+  TRY_SET(blobs_,
+          house_.blobs.sweep({.used = [&](const Digest& digest) { return used_.contains(digest); },
+                              .before = before_,
+                              .dry_run = !removes(),
+                              .proceed = proceed}));
   return {};
 }
 
@@ -540,8 +555,7 @@ Status Collector::Pass::sweep_folder(const fs::path& folder,
 
 bool Collector::Pass::is_old(const fs::path& path) const {
   struct stat status{};
-  return ::lstat(path.c_str(), &status) == 0 &&
-         WallTime(seconds(status.st_mtim.tv_sec)) < before_;
+  return ::lstat(path.c_str(), &status) == 0 && WallTime(seconds(status.st_mtim.tv_sec)) < before_;
 }
 
 void Collector::Pass::sweep_environments() {

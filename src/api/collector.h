@@ -77,9 +77,9 @@ class Collector {
   Guarded<Progress> progress_;
   std::mutex mutex_;
   std::condition_variable_any rung_;
-  std::optional<Mode> wanted_;    // Held by mutex_.
-  bool purge_wanted_ = false;     // Held by mutex_.
-  std::stop_source current_;      // Held by mutex_: of the collection under way.
+  std::optional<Mode> wanted_;                // Held by mutex_.
+  bool purge_wanted_ = false;                 // Held by mutex_.
+  std::stop_source current_;                  // Held by mutex_: of the collection under way.
   std::optional<microseconds> clock_offset_;  // Files' time less steady time, when last looked at.
   SteadyTime distrust_until_{};               // The clock was set: ages of files mean nothing.
   std::jthread thread_;

@@ -160,9 +160,8 @@ TEST_CASE("a submission looks again when its snapshot is forgotten between look 
   REQUIRE(yard.store->write(Durable::no, [&](db::Transaction& transaction) -> Status {
     // This transaction is open while the submission looks; its own commit waits behind it.
     if (armed.exchange(false)) {
-      other = std::thread([&] {
-        CHECK(yard.send_run("calm-finch-7", code).error().kind == ErrorKind::not_found);
-      });
+      other = std::thread(
+          [&] { CHECK(yard.send_run("calm-finch-7", code).error().kind == ErrorKind::not_found); });
       // Until it has looked: it then waits for the writer.
       yard.clock.sleep_until(yard.clock.steady() + milliseconds(200), {});
     }
@@ -178,8 +177,8 @@ TEST_CASE("a tree of which a file is gone counts as missing, so that clients sen
   http::Client client = yard.over_socket();
   const auto missing = [&] {
     const Json body = {{"digests", {code.tree().hex()}}};
-    return json_of(send(client, http::Method::post, "/api/v1/blobs/missing", wire::dump(body)))
-        ["missing"];
+    return json_of(
+        send(client, http::Method::post, "/api/v1/blobs/missing", wire::dump(body)))["missing"];
   };
   CHECK(missing().empty());
   REQUIRE(fs::remove(yard.path(code.blob())));

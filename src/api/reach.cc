@@ -7,8 +7,8 @@ namespace trainyard::api {
 namespace {
 
 constexpr size_t kDigestTreesMax = 16;
-constexpr size_t kDigestsMax = 500'000;    // Of the trees in memory together: 16 MB.
-constexpr size_t kClaimsMax = 4'000'000;   // Of all owners: as many files as a tree may have.
+constexpr size_t kDigestsMax = 500'000;   // Of the trees in memory together: 16 MB.
+constexpr size_t kClaimsMax = 4'000'000;  // Of all owners: as many files as a tree may have.
 constexpr std::chrono::hours kClaimIdle{24};
 
 }  // namespace

@@ -16,8 +16,8 @@
 
 namespace trainyard::api {
 
-// The digests that trees name, sorted; those of the last few trees stay in memory, for a client that
-// fetches a tree's files one by one. Thread-safe.
+// The digests that trees name, sorted; those of the last few trees stay in memory, for a client
+// that fetches a tree's files one by one. Thread-safe.
 class TreeDigests {
  public:
   explicit TreeDigests(Trees& trees) : trees_(trees) {}
@@ -40,7 +40,8 @@ class TreeDigests {
 
 // Blobs whose bytes somebody has shown to have, by sending them, or was found to be able to read:
 // only such blobs may be named in what they submit. Otherwise the hash of another workspace's file
-// would be enough to read it. In memory: after a restart a client sends its files again. Thread-safe.
+// would be enough to read it. In memory: after a restart a client sends its files again.
+// Thread-safe.
 class Claims {
  public:
   explicit Claims(Clock& clock) : clock_(clock) {}

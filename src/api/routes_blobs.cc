@@ -83,9 +83,8 @@ Result<std::vector<std::string>> trees_of(const Call& call, const RunId& run) {
 }
 
 bool named_by(const Call& call, const std::vector<std::string>& trees, const Digest& digest) {
-  return std::ranges::any_of(trees, [&](const std::string& tree) {
-    return call.house.tree_digests.names(tree, digest);
-  });
+  return std::ranges::any_of(
+      trees, [&](const std::string& tree) { return call.house.tree_digests.names(tree, digest); });
 }
 
 // What a submission to this workspace may name without sending it.
@@ -234,8 +233,8 @@ constexpr RouteRow kBlobsRoutes[] = {
 
 }  // namespace
 
-// A tree is named in a submission to a workspace by who has shown to have its bytes and those of all
-// its files, or where the workspace has it already. `not_found`, as for one that is not here.
+// A tree is named in a submission to a workspace by who has shown to have its bytes and those of
+// all its files, or where the workspace has it already. `not_found`, as for one that is not here.
 Status check_may_name(const Call& call, std::string_view workspace, std::string_view tree) {
   if (tree.empty() || reads_everything(call)) return {};
   bool known = false;

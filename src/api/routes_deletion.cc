@@ -32,8 +32,8 @@ Result<http::Response> delete_run(const Call& call) {
 
 Status check_may_restore(const Call& call, std::string_view user) {
   if (call.identity.role == Role::admin || call.identity.user == user) return {};
-  return fail(ErrorKind::denied, "the run is " + std::string(user) +
-                                     "'s; only they or an admin restore it");
+  return fail(ErrorKind::denied,
+              "the run is " + std::string(user) + "'s; only they or an admin restore it");
 }
 
 Result<http::Response> restore_run(const Call& call) {

@@ -109,9 +109,8 @@ Result<http::Response> back_up(const Call& call) {
   TRY_SET(const std::string folder, wire::string_member(body, "folder"));
   TRY_SET(const bool without_key, wire::bool_member(body, "withoutKey"));
   TRY_SET(const auto busy, begin_upkeep(call));
-  TRY_SET(const Json manifest,
-          backup_to({call.house.home, call.house.store, call.house.clock}, folder,
-                    without_key ? KeyFile::leave_out : KeyFile::copy));
+  TRY_SET(const Json manifest, backup_to({call.house.home, call.house.store, call.house.clock},
+                                         folder, without_key ? KeyFile::leave_out : KeyFile::copy));
   return answer(manifest);
 }
 

@@ -32,8 +32,8 @@ struct ServeOptions {
   int ready_fd = -1;                   // Gets "ok\n", or an error as a line of JSON; then closed.
   uint64_t environments_bytes_max = 50'000'000'000;  // Of realised ones; 0: no limit.
   CollectorOptions collection;
-  size_t connections_per_address_max = 0;            // http::ServerOptions has what 0 means.
-  fs::path binary;  // What supervisors are started from; empty: ourselves.
+  size_t connections_per_address_max = 0;  // http::ServerOptions has what 0 means.
+  fs::path binary;                         // What supervisors are started from; empty: ourselves.
   // Gets what is worth a word to who starts it, before it is ready; empty: nobody.
   std::function<void(const std::string&)> warn;
   // Another engine, for tests; empty: the local one.

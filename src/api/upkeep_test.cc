@@ -87,7 +87,8 @@ TEST_CASE("a backup names the key of its secrets apart, or leaves it out and say
   Yard yard;
   REQUIRE(yard.house->box());
   REQUIRE(yard.store->write(Durable::yes, [](db::Transaction& transaction) -> Status {
-    TRY(transaction.run("INSERT INTO secrets (workspace_id, name, sealed, created_by, created, "
+    TRY(
+        transaction.run("INSERT INTO secrets (workspace_id, name, sealed, created_by, created, "
                         "changed) VALUES (1, 'password', 'x', 'owner', 1, 1)"));
     return {};
   }));

@@ -22,8 +22,8 @@ class Writer {
   virtual Status keep(const Digest& expected) = 0;
 };
 
-// has() stamps a blob again only after this: a list of 5,000 digests asked for every minute must not
-// write 5,000 inodes each time.
+// has() stamps a blob again only after this: a list of 5,000 digests asked for every minute must
+// not write 5,000 inodes each time.
 inline constexpr seconds kStampAge{600};
 
 // What a sweep removes: blobs that are not `used` and that nobody has written or asked for by has()
@@ -33,10 +33,10 @@ struct Sweep {
   WallTime before{};
   bool dry_run = false;
   struct Count {
-    uint64_t blobs = 0;          // Looked at.
-    uint64_t removed = 0;        // On a dry run: would be removed.
+    uint64_t blobs = 0;    // Looked at.
+    uint64_t removed = 0;  // On a dry run: would be removed.
     uint64_t removed_bytes = 0;
-    uint64_t young = 0;          // Unused, and left because somebody touched them since `before`.
+    uint64_t young = 0;  // Unused, and left because somebody touched them since `before`.
     uint64_t young_bytes = 0;
   };
   // Called every few blobs; false ends the sweep.

@@ -107,8 +107,8 @@ struct Taken {
   snapshot::Captured captured;
 };
 
-Result<client::Uploaded> upload(Context& context, client::Api& api,
-                                std::span<const Taken> folders, std::string_view workspace) {
+Result<client::Uploaded> upload(Context& context, client::Api& api, std::span<const Taken> folders,
+                                std::string_view workspace) {
   client::Uploaded all;
   for (const Taken& taken : folders) {
     Progress progress(context.clock(), "upload", context.shows_progress());

@@ -342,8 +342,7 @@ Result<Json> Api::delete_experiment(std::string_view workspace, std::string_view
 }
 
 Result<Json> Api::restore_experiment(std::string_view workspace, std::string_view name) {
-  return call(Method::post,
-              api("/workspaces/") + encode_url(workspace) + "/experiments/restore",
+  return call(Method::post, api("/workspaces/") + encode_url(workspace) + "/experiments/restore",
               {{"name", name}});
 }
 

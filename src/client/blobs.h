@@ -49,8 +49,7 @@ Status download_tree(http::Client& client, const snapshot::Tree& tree, const fs:
 Result<Fd> fetch_blob(http::Client& client, const Digest& digest, const fs::path& tmp);
 
 // A small blob, such as a tree's text, in memory; `invalid` when it is larger than `size_max`.
-Result<std::string> fetch_text(http::Client& client, const Digest& digest,
-                               std::string_view of = {},
+Result<std::string> fetch_text(http::Client& client, const Digest& digest, std::string_view of = {},
                                size_t size_max = 256 * 1024 * 1024);
 
 }  // namespace trainyard::client

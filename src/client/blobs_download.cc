@@ -18,7 +18,6 @@ using snapshot::FolderCursor;
 using snapshot::name_of;
 using snapshot::parent_of;
 
-
 // Hands a blob's bytes to `take`, and fails unless they are its bytes.
 Status fetch(http::Client& client, std::string_view of, const Digest& digest,
              const std::function<Status(std::string_view)>& take) {

@@ -170,7 +170,7 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
 
   Step step_ = Step::handle;
   SteadyTime queued_{};  // When a worker was asked for the request.
-  std::string in_;  // Bytes read and not yet understood.
+  std::string in_;       // Bytes read and not yet understood.
   std::unique_ptr<Parser> parser_;
   Request request_;
   const Route* route_ = nullptr;

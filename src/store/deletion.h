@@ -45,8 +45,8 @@ Result<ExperimentRow> find_experiment(db::Db& db, std::string_view workspace,
                                       std::string_view name);
 // conflict: one of its runs is not over. denied: `owner` is given and a run is another's.
 Status check_deletable(db::Db& db, const ExperimentRow& experiment, std::string_view owner);
-// Hides the experiment, and then by batches its runs; those of a batch, none: it is done. So 100,000
-// runs hold nobody up.
+// Hides the experiment, and then by batches its runs; those of a batch, none: it is done. So
+// 100,000 runs hold nobody up.
 Status hide_experiment(db::Transaction& transaction, int64_t experiment, WallTime when);
 Result<std::vector<RunId>> delete_experiment_runs(db::Transaction& transaction, int64_t experiment,
                                                   WallTime when, int limit);
@@ -65,8 +65,7 @@ struct PurgedRun {
   RunId id;
 };
 // Deleted before this time, with a number below `below`: the highest first.
-Result<std::vector<PurgedRun>> runs_to_purge(db::Db& db, WallTime before, int64_t below,
-                                             int limit);
+Result<std::vector<PurgedRun>> runs_to_purge(db::Db& db, WallTime before, int64_t below, int limit);
 enum class Purged {
   kept,    // It was restored meanwhile.
   partly,  // About a thousand rows are gone; again.
@@ -74,7 +73,10 @@ enum class Purged {
 };
 // Removes rows of a run that was deleted before this time.
 Result<Purged> purge_run(db::Transaction& transaction, int64_t number, WallTime before);
-// Experiments without a run and environments that were deleted before this time; how many.
+// Takes up to `limit` runs of deleted workspaces for purge_run(); how many there were.
+Result<int64_t> delete_workspace_runs(db::Transaction& transaction, int limit);
+// Deleted workspaces without a run; experiments without a run and environments that were deleted
+// before this time. How many.
 Result<int64_t> purge_others(db::Transaction& transaction, WallTime before);
 
 }  // namespace trainyard::store

@@ -274,7 +274,8 @@ Status archive_environment(db::Transaction& transaction, std::string_view worksp
                            const EnvironmentName& name, bool archived) {
   TRY_SET(const Workspace of, load_workspace(transaction.db(), workspace));
   if (!archived) {
-    TRY(transaction.run("UPDATE environments SET deleted = NULL WHERE workspace_id = ? AND "
+    TRY(
+        transaction.run("UPDATE environments SET deleted = NULL WHERE workspace_id = ? AND "
                         "name = ? AND (? = '' OR version = ?) AND deleted > ?",
                         {of.id, name.name, name.version, name.version, kDeletedForGood}));
   }

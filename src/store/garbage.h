@@ -19,8 +19,7 @@ Result<References> run_references(db::Db& db, int64_t after, int limit);
 // Of one run, its attempts left out; not_found.
 Result<References> references_of(db::Db& db, const RunId& run);
 // Trees of code of a workspace's newest runs, each once.
-Result<std::vector<std::string>> newest_snapshots(db::Db& db, std::string_view workspace,
-                                                  int runs);
+Result<std::vector<std::string>> newest_snapshots(db::Db& db, std::string_view workspace, int runs);
 // Whether a run of the workspace has named this tree as its code.
 Result<bool> workspace_knows(db::Db& db, std::string_view workspace, std::string_view tree);
 // Build contexts of registered and curated environments.

@@ -305,7 +305,8 @@ Status remember_snapshot(db::Transaction& transaction, std::string_view tree,
 }
 
 Status remember_tree(db::Transaction& transaction, int64_t workspace, std::string_view tree) {
-  TRY(transaction.run("INSERT INTO workspace_trees (tree, workspace_id) VALUES (?, ?) "
+  TRY(
+      transaction.run("INSERT INTO workspace_trees (tree, workspace_id) VALUES (?, ?) "
                       "ON CONFLICT DO NOTHING",
                       {tree, workspace}));
   return {};

@@ -39,7 +39,7 @@ Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
   std::vector<Workspace> workspaces;
   TRY_SET(db::Statement rows, db.query("SELECT id, name, subscription_id, resource_group, "
                                        "created_by, created, image_build_compute, retention_s "
-                                       "FROM workspaces ORDER BY name"));
+                                       "FROM workspaces WHERE deleted IS NULL ORDER BY name"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return workspaces;
@@ -50,7 +50,8 @@ Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
 Result<Workspace> load_workspace(db::Db& db, std::string_view name) {
   TRY_SET(db::Statement row,
           db.query("SELECT id, name, subscription_id, resource_group, created_by, created, "
-                   "image_build_compute, retention_s FROM workspaces WHERE name = ?",
+                   "image_build_compute, retention_s FROM workspaces WHERE name = ? AND "
+                   "deleted IS NULL",
                    {name}));
   TRY_SET(const bool any, row.next());
   if (!any) return std::unexpected(no_such_workspace(db, name));
@@ -109,15 +110,14 @@ Status set_build_compute(db::Transaction& transaction, std::string_view workspac
   return {};
 }
 
-Status set_retention(db::Transaction& transaction, std::string_view workspace,
-                     seconds retention) {
+Status set_retention(db::Transaction& transaction, std::string_view workspace, seconds retention) {
   TRY_SET(const Workspace in, load_workspace(transaction.db(), workspace));
   TRY(transaction.run("UPDATE workspaces SET retention_s = ? WHERE id = ?",
                       {retention.count(), in.id}));
   return {};
 }
 
-Status remove_workspace(db::Transaction& transaction, std::string_view name) {
+Status remove_workspace(db::Transaction& transaction, std::string_view name, WallTime now) {
   TRY_SET(const Workspace workspace, load_workspace(transaction.db(), name));
   if (name == kDefault) {
     return fail(ErrorKind::conflict, "workspace 'default' belongs to the home and stays");
@@ -136,7 +136,14 @@ Status remove_workspace(db::Transaction& transaction, std::string_view name) {
                   "Wait for them, or cancel them with: trainyard run cancel");
     }
   }
-  TRY(transaction.run("DELETE FROM workspaces WHERE id = ?", {workspace.id}));
+  for (const std::string_view table :
+       {"computes", "machines", "node_tokens", "secrets", "environments"}) {
+    TRY(transaction.run("DELETE FROM " + std::string(table) + " WHERE workspace_id = ?",
+                        {workspace.id}));
+  }
+  // No name has a '#': the old one is free for another workspace.
+  TRY(transaction.run("UPDATE workspaces SET deleted = ?, name = name || '#' || id WHERE id = ?",
+                      {now, workspace.id}));
   return {};
 }
 

@@ -13,9 +13,9 @@ constexpr Option kDeleteRows[] = {
 // "deleted; restore with … until …"
 std::string deletion_words(const Json& answer, const std::string& restore) {
   const std::string until = cell_of(answer, "restorableUntil");
-  return until.empty() ? "deleted for good"
-                       : "deleted; until " + until + " it can be restored with: trainyard " +
-                             restore;
+  return until.empty()
+             ? "deleted for good"
+             : "deleted; until " + until + " it can be restored with: trainyard " + restore;
 }
 
 // The words, -r and -n of a command that takes several runs.
@@ -106,10 +106,9 @@ Result<int> experiment_delete(Context& context) {
   TRY_SET(const std::string workspace, context.workspace());
   TRY(context.confirm("Delete the experiment " + name + " and all its runs?"));
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json answer,
-          api->delete_experiment(workspace, name, context.args().has("now")));
-  context.say("experiment " + name + " and its " + cell_of(answer, "deleted") + " runs: " +
-              deletion_words(answer, "experiment restore " + name));
+  TRY_SET(const Json answer, api->delete_experiment(workspace, name, context.args().has("now")));
+  context.say("experiment " + name + " and its " + cell_of(answer, "deleted") +
+              " runs: " + deletion_words(answer, "experiment restore " + name));
   TRY(context.print(answer, any_view()));
   return kExitOk;
 }

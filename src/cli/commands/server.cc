@@ -203,8 +203,7 @@ Result<int> server_backup(Context& context) {
   TRY(own_home(context));
   TRY_SET(const fs::path folder, backup_folder(context));
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json manifest,
-          api->backup(folder.string(), context.args().has("without-key")));
+  TRY_SET(const Json manifest, api->backup(folder.string(), context.args().has("without-key")));
   context.say("backed up to " + folder.string());
   const std::string key = cell_of(manifest, "keyFile");
   if (!key.empty()) {

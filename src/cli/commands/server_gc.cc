@@ -18,8 +18,8 @@ std::string size_of(const Json& json, const char* key) { return format_size(coun
 
 std::string report_words(const Json& report) {
   const std::string removed = report.value("dryRun", false) ? "would be removed" : "removed";
-  std::string text = cell_of(report, "blobs") + " blobs looked at: " +
-                     cell_of(report, "removedBlobs") + " " + removed + ", " +
+  std::string text = cell_of(report, "blobs") +
+                     " blobs looked at: " + cell_of(report, "removedBlobs") + " " + removed + ", " +
                      size_of(report, "removedBytes") + "\n";
   if (count_of(report, "youngBlobs") > 0) {
     text += cell_of(report, "youngBlobs") + " unused blobs of " + size_of(report, "youngBytes") +

@@ -67,9 +67,9 @@ Result<int> workspace_create(Context& context) {
   TRY_SET(client::Api * api, context.api());
   auto created = api->create_workspace(workspace);
   if (!created && created.error().kind == ErrorKind::conflict && context.args().has("exist-ok")) {
-    created = compute.empty() ? api->workspace(workspace.name)
-                              : api->update_workspace(workspace.name,
-                                                      {{"imageBuildCompute", compute}});
+    created = compute.empty()
+                  ? api->workspace(workspace.name)
+                  : api->update_workspace(workspace.name, {{"imageBuildCompute", compute}});
   } else if (created && !compute.empty()) {
     context.say("warning: workspace " + workspace.name + " has no compute " + compute +
                 " yet; make it with: trainyard compute create -w " + workspace.name + " -n " +
