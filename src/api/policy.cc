@@ -64,30 +64,31 @@ bool names_file(std::string_view word) {
   return slash != word.npos && word.find("://") == word.npos;
 }
 
-// What a pip or conda line names of the machine that builds; empty: nothing.
-std::string file_in(std::string_view line) {
+// Whether a line of pip's names a file of the machine that builds.
+bool names_file_in(std::string_view line) {
   for (const std::string& word : split(line.substr(0, line.find(" #")), ' ')) {
-    if (word.starts_with('#')) return {};
-    if (word == ";") return {};  // A marker.
+    if (word.starts_with('#') || word == ";") return false;  // A comment, a marker.
     const bool reads = word.starts_with("-r") || word.starts_with("-c") || word.starts_with("-e") ||
                        word.starts_with("--requirement") || word.starts_with("--constraint") ||
                        word.starts_with("--editable");
-    if (!word.empty() && (reads || names_file(word))) return word;
+    if (!word.empty() && (reads || names_file(word))) return true;
   }
-  return {};
+  return false;
 }
 
 Status check_recipe_files(const Recipe& recipe, Role role) {
-  for (const auto* lines : {&recipe.requirements, &recipe.options, &recipe.conda}) {
+  for (const auto* lines : {&recipe.requirements, &recipe.options}) {
     for (const std::string& line : *lines) {
-      if (!file_in(line).empty()) return server_file(line, role);
+      if (names_file_in(line)) return server_file(line, role);
     }
   }
-  for (const std::string& channel : recipe.channels) {
-    // "org/label/dev" is a channel too.
-    const bool file = lower(channel).starts_with("file:") || channel.starts_with('/') ||
-                      channel.starts_with('.') || channel.starts_with('~');
-    if (file) return server_file("channel " + channel, role);
+  // "org/label/dev" is a channel, and "org/label/dev::numpy" a package.
+  for (const auto* lines : {&recipe.channels, &recipe.conda}) {
+    for (const std::string& line : *lines) {
+      const bool file = lower(line).find("file:") != std::string::npos || line.starts_with('/') ||
+                        line.starts_with('.') || line.starts_with('~');
+      if (file) return server_file(line, role);
+    }
   }
   return {};
 }

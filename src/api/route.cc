@@ -31,6 +31,25 @@ std::optional<AttemptId> attempt_in_url(const http::Request& request) {
   return AttemptId{RunId{run->second}, static_cast<int>(*parsed)};
 }
 
+// The workspace in the URL, where there is one.
+std::string_view workspace_in_url(const RouteRow& row, const http::Request& request) {
+  constexpr std::string_view kBefore = "/api/v1/workspaces/{";
+  if (!row.pattern.starts_with(kBefore)) return {};
+  const std::string_view rest = row.pattern.substr(kBefore.size());
+  return request.param(rest.substr(0, rest.find('}')));
+}
+
+// A workspace that does not exist is the handler's to answer.
+Status check_workspace_in_url(House& house, const RouteRow& row, const http::Request& request,
+                              const store::Identity& identity) {
+  const std::string_view workspace = workspace_in_url(row, request);
+  const std::optional<Role> needed = role_needed(row.needs);
+  if (workspace.empty() || !needed) return {};
+  Status may = check_role_in(house, identity, workspace, *needed);
+  if (!may && may.error().kind == ErrorKind::not_found) return {};
+  return may;
+}
+
 // Who asks, if they may; else the answer that says why not.
 std::variant<store::Identity, http::Response> admit(House& house, const RouteRow& row,
                                                     const http::Request& request) {
@@ -53,6 +72,9 @@ std::variant<store::Identity, http::Response> admit(House& house, const RouteRow
   const Status may = check_may(*identity, row.needs, row.attempts, request.peer.unix_socket,
                                attempt_in_url(request));
   if (!may) return error_response(may.error());
+  if (Status in = check_workspace_in_url(house, row, request, *identity); !in) {
+    return error_response(in.error());
+  }
   return *std::move(identity);
 }
 
@@ -200,37 +222,50 @@ Result<std::string> own_workspace(const Call& call) {
   return run.spec.workspace;
 }
 
-Status check_workspace(const Call& call, std::string_view workspace) {
-  if (!call.identity.attempt) return {};
-  TRY_SET(const std::string own, own_workspace(call));
-  if (own == workspace) return {};
-  return fail(ErrorKind::denied, "an attempt's token reads its own workspace only");
+Status check_workspace(const Call& call, std::string_view workspace, Role needed) {
+  return check_role_in(call.house, call.identity, workspace, needed);
 }
 
-Result<RunId> readable_run(const Call& call) {
+namespace {
+
+Result<store::RunAccess> run_in_url(const Call& call) {
   RunId id{std::string(call.request.param("id"))};
   if (!call.house.watch.knows(id)) {
     TRY(check_name(id.value, "run id"));
     TRY_SET(id, call.house.store.find_run(id.value));
   }
-  if (!call.identity.attempt || call.identity.attempt->run == id) return id;
-  TRY_SET(const Run run, call.house.store.run(id));
-  TRY(check_workspace(call, run.spec.workspace));
-  return id;
+  // Nothing is closed to an admin, and an attempt reads its own run all the time.
+  const bool own = call.identity.attempt && call.identity.attempt->run == id;
+  if (own || (call.identity.role == Role::admin && !call.identity.workspace)) {
+    return store::RunAccess{.id = std::move(id), .user = {}, .parent = {}, .workspace = {}};
+  }
+  store::RunAccess access;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(access, store::run_access(db, id, call.identity.user));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  TRY(check_role_in(call.identity, access.workspace, Role::reader));
+  return access;
+}
+
+}  // namespace
+
+Result<RunId> readable_run(const Call& call) {
+  TRY_SET(store::RunAccess run, run_in_url(call));
+  return std::move(run.id);
 }
 
 Result<RunId> writable_run(const Call& call) {
-  TRY_SET(RunId id, readable_run(call));
+  TRY_SET(store::RunAccess run, run_in_url(call));
+  if (run.workspace.id == 0) return std::move(run.id);
   if (call.identity.attempt) {
-    const RunId& own = call.identity.attempt->run;
-    if (id == own) return id;
-    TRY_SET(const Run run, call.house.store.run(id));
-    if (run.parent == own.value) return id;
+    if (run.parent == call.identity.attempt->run.value) return std::move(run.id);
     return fail(ErrorKind::denied, "an attempt's token changes its own run and children only");
   }
-  if (call.identity.role == Role::admin) return id;
-  TRY_SET(const Run run, call.house.store.run(id));
-  if (run.user == call.identity.user) return id;
+  TRY(check_role_in(call.identity, run.workspace, Role::submitter));
+  const bool admin = role_in(call.identity, run.workspace) == Role::admin;
+  if (admin || run.user == call.identity.user) return std::move(run.id);
   return fail(ErrorKind::denied, "the run is " + run.user + "'s; only they or an admin change it");
 }
 

@@ -30,10 +30,17 @@ Result<http::Response> delete_run(const Call& call) {
   return answer(deletion_to_json(hidden, when));
 }
 
-Status check_may_restore(const Call& call, std::string_view user) {
-  if (call.identity.role == Role::admin || call.identity.user == user) return {};
-  return fail(ErrorKind::denied,
-              "the run is " + std::string(user) + "'s; only they or an admin restore it");
+Status check_may_restore(const Call& call, const RunId& id) {
+  store::RunAccess run;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(run, store::run_access(db, id, call.identity.user));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  TRY(check_role_in(call.identity, run.workspace, Role::submitter));
+  const bool admin = role_in(call.identity, run.workspace) == Role::admin;
+  if (admin || call.identity.user == run.user) return {};
+  return fail(ErrorKind::denied, "the run is " + run.user + "'s; only they or an admin restore it");
 }
 
 Result<http::Response> restore_run(const Call& call) {
@@ -47,7 +54,7 @@ Result<http::Response> restore_run(const Call& call) {
   TRY(call.house.store.read(look));
   RunId id;
   if (found) {
-    TRY(check_may_restore(call, found->user));
+    TRY(check_may_restore(call, found->id));
     id = found->id;
   } else {
     // There and not deleted: restored already, which is what was asked for.

@@ -47,7 +47,6 @@ Result<http::Response> list_environments(const Call& call) {
   store::EnvironmentFilter filter{.name = std::string(call.request.query_or("name", ""))};
   TRY_SET(const int64_t archived, query_number(call.request, "archived", 0, {0, 1}));
   filter.archived = archived == 1;
-  TRY(check_workspace(call, workspace_in(call)));
   std::vector<EnvironmentRecord> records;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(records, store::list_environments(db, workspace_in(call), filter));
@@ -128,7 +127,6 @@ Result<http::Response> register_environment(const Call& call) {
 
 Result<http::Response> show_environment(const Call& call) {
   TRY_SET(const EnvironmentName name, name_in(call));
-  TRY(check_workspace(call, workspace_in(call)));
   EnvironmentRecord record;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(record, store::resolve_environment(db, workspace_in(call), name));

@@ -25,6 +25,26 @@ Json shown(const Call& call, const Run& run) {
   return wire::run_to_json(run, call.house.clock.wall(), call.house.facts.url);
 }
 
+// A script submits in its user's name, but not with what its own run was not given.
+Status check_secrets_of_child(const Call& call, const RunSpec& spec) {
+  if (!call.identity.attempt) return {};
+  TRY_SET(const Run parent, call.house.store.run(call.identity.attempt->run));
+  std::vector<std::string> wanted = spec.secrets;
+  if (!spec.environment.registry.secret.empty()) {
+    wanted.push_back(spec.environment.registry.secret);
+  }
+  const bool same_registry = spec.environment.registry == parent.spec.environment.registry;
+  for (const std::string& name : wanted) {
+    if (std::ranges::find(parent.spec.secrets, name) != parent.spec.secrets.end()) continue;
+    if (same_registry && name == spec.environment.registry.secret) continue;
+    return fail(ErrorKind::denied,
+                "run " + parent.id.value + " does not name the secret '" + name +
+                    "', so no run that it submits may",
+                "Submit the parent with --secret " + name + ".");
+  }
+  return {};
+}
+
 Result<http::Response> submit(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   TRY_SET(const std::string id, wire::string_member(body, "id"));
@@ -37,7 +57,8 @@ Result<http::Response> submit(const Call& call) {
   if (!decoded) return std::unexpected(std::move(decoded).error().within("spec"));
   submission.spec = *std::move(decoded);
   TRY(check_spec(submission.spec));
-  TRY(check_workspace(call, submission.spec.workspace));
+  TRY(check_workspace(call, submission.spec.workspace, Role::submitter));
+  TRY(check_secrets_of_child(call, submission.spec));
   TRY(check_may_name(call, submission.spec.workspace, submission.spec.snapshot));
   TRY(check_may_name(call, submission.spec.workspace, submission.spec.environment.recipe.context));
   TRY(settle_target(call, submission.spec));
@@ -100,11 +121,11 @@ Result<store::RunFilter> filter_of(const Call& call) {
                           .target = std::string(request.query_or("target", "")),
                           .user = std::string(request.query_or("user", ""))};
   TRY(add_labels_to(filter, request));
-  if (!filter.workspace.empty()) TRY(call.house.store.workspace(filter.workspace));
-  if (call.identity.attempt) {
-    TRY_SET(const std::string own, own_workspace(call));
-    if (filter.workspace.empty()) filter.workspace = own;
-    TRY(check_workspace(call, filter.workspace));
+  if (!filter.workspace.empty()) {
+    TRY(check_workspace(call, filter.workspace, Role::reader));
+  } else {
+    TRY_SET(const auto closed, closed_workspaces(call.house, call.identity));
+    for (const store::WorkspaceAccess& workspace : closed) filter.closed.push_back(workspace.id);
   }
   TRY_SET(const Window window, window_of(request));
   filter.limit = static_cast<int>(window.limit);

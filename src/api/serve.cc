@@ -1,6 +1,7 @@
 #include "api/serve.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -62,6 +63,14 @@ Status Serving::prepare() {
   clock_ = std::make_unique<MonotoneClock>(newest);
   TRY(lock_->describe(0, "", clock_->wall()));
   log_ = open_file_log(*clock_, {.path = options_.home.log()});
+  for (const Tightened& one : tighten_home(options_.home)) {
+    const std::string mode = fmt::format("{:o}", one.mode);
+    if (one.error.empty()) {
+      log_->warn("was open to others; closed", {{"path", one.path.string()}, {"mode", mode}});
+    } else {
+      log_->warn("is open to others", {{"path", one.path.string()}, {"error", one.error}});
+    }
+  }
   return {};
 }
 

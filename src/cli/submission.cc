@@ -274,12 +274,11 @@ Status download_outputs(Context& context, const RunId& id, const fs::path& folde
   TRY_SET(client::Api * api, context.api());
   const fs::path into = folder / "outputs";
   TRY_SET(const snapshot::Tree tree, api->outputs(id));
-  TRY(make_dirs(into));
   Progress progress(context.clock(), "download", context.shows_progress());
-  const auto show = [&](const client::Transfer& transfer) {
+  const auto update = [&](const client::Transfer& transfer) {
     progress.update(transfer.bytes_done, transfer.bytes_total);
   };
-  TRY(client::download_tree(api->http(), tree, into, show, wire::run_url(id)));
+  TRY(client::download_tree(api->http(), tree, folder, update, wire::run_url(id), "outputs"));
   context.say("outputs " + std::to_string(tree.files()) +
               (tree.files() == 1 ? " file, " : " files, ") + format_size(tree.bytes()) + " in " +
               into.string());

@@ -207,6 +207,10 @@ Result<Json> Api::create_user(std::string_view name, std::string_view role) {
   return call(Method::post, api("/users"), {{"name", name}, {"role", role}});
 }
 
+Result<Json> Api::update_user(std::string_view name, std::string_view role) {
+  return call(Method::patch, api("/users/" + encode_url(name)), {{"role", role}});
+}
+
 Status Api::delete_user(std::string_view name) {
   TRY(call(Method::del, api("/users/" + encode_url(name))));
   return {};
@@ -214,10 +218,11 @@ Status Api::delete_user(std::string_view name) {
 
 Result<Json> Api::tokens() { return all(api("/tokens")); }
 
-Result<Json> Api::create_token(std::string_view user, std::string_view label, int64_t lifetime_s) {
-  Json body = {{"label", label}};
-  if (!user.empty()) body["user"] = user;
-  if (lifetime_s > 0) body["expiresInSeconds"] = lifetime_s;
+Result<Json> Api::create_token(const TokenWanted& wanted) {
+  Json body = {{"label", wanted.label}};
+  if (!wanted.user.empty()) body["user"] = wanted.user;
+  if (!wanted.role.empty()) body["role"] = wanted.role;
+  if (wanted.lifetime_s > 0) body["expiresInSeconds"] = wanted.lifetime_s;
   return call(Method::post, api("/tokens"), body);
 }
 
@@ -256,7 +261,25 @@ Result<Json> Api::create_workspace(const Workspace& workspace) {
               {{"name", workspace.name},
                {"subscriptionId", workspace.subscription_id},
                {"resourceGroup", workspace.resource_group},
-               {"imageBuildCompute", workspace.image_build_compute}});
+               {"imageBuildCompute", workspace.image_build_compute},
+               {"access", to_string(workspace.access)}});
+}
+
+Result<Json> Api::members(std::string_view workspace) {
+  return all(api("/workspaces/" + encode_url(workspace) + "/members"));
+}
+
+Result<Json> Api::set_member(std::string_view workspace, std::string_view user,
+                             std::string_view role) {
+  return call(Method::put,
+              api("/workspaces/" + encode_url(workspace) + "/members/" + encode_url(user)),
+              {{"role", role}});
+}
+
+Status Api::remove_member(std::string_view workspace, std::string_view user) {
+  TRY(call(Method::del,
+           api("/workspaces/" + encode_url(workspace) + "/members/" + encode_url(user))));
+  return {};
 }
 
 Status Api::delete_workspace(std::string_view name) {

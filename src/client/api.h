@@ -118,19 +118,29 @@ class Api {
 
   Result<Json> users();
   Result<Json> create_user(std::string_view name, std::string_view role);
+  Result<Json> update_user(std::string_view name, std::string_view role);
   Status delete_user(std::string_view name);
   Result<Json> tokens();
   // `lifetime_s` 0: it does not expire.
-  Result<Json> create_token(std::string_view user, std::string_view label, int64_t lifetime_s);
+  struct TokenWanted {
+    std::string user;  // Empty: the caller's.
+    std::string label;
+    std::string role;        // At most this; empty: the user's.
+    int64_t lifetime_s = 0;  // 0: as long as the caller's own.
+  };
+  Result<Json> create_token(const TokenWanted& wanted);
   Status revoke_token(std::string_view id);
 
   Result<Json> workspaces();
   Result<Json> workspace(std::string_view name);
   Result<Json> create_workspace(const Workspace& workspace);
   // Where its environments are built; empty: on the server.
-  // {"imageBuildCompute", "retentionSeconds"}
+  // {"imageBuildCompute", "retentionSeconds", "access"}
   Result<Json> update_workspace(std::string_view workspace, const Json& changes);
   Status delete_workspace(std::string_view name);
+  Result<Json> members(std::string_view workspace);
+  Result<Json> set_member(std::string_view workspace, std::string_view user, std::string_view role);
+  Status remove_member(std::string_view workspace, std::string_view user);
   Result<Json> experiments(std::string_view workspace);
   Result<Json> targets();
 

@@ -40,9 +40,11 @@ Result<Uploaded> upload_missing(http::Client& client, const fs::path& folder,
 // same name is replaced; a file gets its name only when it is whole and its digest is right. A
 // symlink in `folder` is never followed: it is `conflict`.
 // `of` says whose blobs they are: wire::run_url(), or an environment's URL; empty: those of the
-// attempt whose token the client has.
+// attempt whose token the client has. `below`, a relative path, is where in `folder` the tree
+// begins: links on the way there are not followed either.
 Status download_tree(http::Client& client, const snapshot::Tree& tree, const fs::path& folder,
-                     const OnTransfer& on_transfer = {}, std::string_view of = {});
+                     const OnTransfer& on_transfer = {}, std::string_view of = {},
+                     std::string_view below = {});
 
 // A blob in a file without a name on the file system of `tmp`, verified and read from its start;
 // for snapshot::checkout(…, threads = 1), because a Client is one thread's.

@@ -3,9 +3,9 @@
 
 #include <cerrno>
 
-#include "base/id.h"
 #include "client/blobs.h"
 #include "snapshot/folder_cursor.h"
+#include "snapshot/new_file.h"
 #include "wire/json.h"
 #include "wire/urls.h"
 
@@ -36,53 +36,20 @@ Status fetch(http::Client& client, std::string_view of, const Digest& digest,
   return fail(ErrorKind::internal, "blob " + digest.hex() + " came with other bytes");
 }
 
-// A name of our own beside the final one, until what stands there is whole.
-class Partial {
- public:
-  explicit Partial(int folder) : folder_(folder), name_(new_secret(".trainyard-partial-")) {}
-  ~Partial() {
-    if (made_) unlinkat(folder_, name_.c_str(), 0);
-  }
-  Partial(const Partial&) = delete;
-  Partial& operator=(const Partial&) = delete;
-
-  Result<Fd> create(mode_t mode) {
-    Fd fd(
-        openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!fd) return fail_errno(errno, "write");
-    made_ = true;
-    if (fchmod(fd.get(), mode) != 0) return fail_errno(errno, "write");
-    return fd;
-  }
-  Status create_symlink(const std::string& target) {
-    if (symlinkat(target.c_str(), folder_, name_.c_str()) != 0) return fail_errno(errno, "write");
-    made_ = true;
-    return {};
-  }
-  Status rename_to(const std::string& name) {
-    if (renameat(folder_, name_.c_str(), folder_, name.c_str()) != 0) {
-      return fail_errno(errno, "write");
-    }
-    made_ = false;
-    return {};
-  }
-
- private:
-  const int folder_;
-  const std::string name_;
-  bool made_ = false;
-};
-
 class Downloader {
  public:
-  Downloader(http::Client& client, const OnTransfer& on_transfer, std::string_view of)
-      : client_(client), on_transfer_(on_transfer), of_(of) {}
+  struct Place {
+    std::string_view of;
+    std::string_view below;
+  };
+  Downloader(http::Client& client, const OnTransfer& on_transfer, const Place& place)
+      : client_(client), on_transfer_(on_transfer), of_(place.of), below_(place.below) {}
 
   Status run(const snapshot::Tree& tree, const fs::path& folder);
 
  private:
   Status make(FolderCursor& cursor, const Entry& entry);
-  Status make_file(Partial& partial, const Entry& entry);
+  Status make_file(snapshot::NewFile& partial, const Entry& entry);
   void tell() const {
     if (on_transfer_) on_transfer_(transfer_);
   }
@@ -90,6 +57,7 @@ class Downloader {
   http::Client& client_;
   const OnTransfer& on_transfer_;
   const std::string_view of_;
+  const std::string below_;
   Transfer transfer_;
 };
 
@@ -100,18 +68,22 @@ Status Downloader::run(const snapshot::Tree& tree, const fs::path& folder) {
   tell();
   TRY_SET(const Fd root, snapshot::open_root(folder));
   FolderCursor cursor(root.get(), folder, FolderCursor::Missing::make);
+  if (!below_.empty()) {
+    TRY(check_relative_path(below_));
+    TRY(cursor.at(below_));
+  }
   for (const Entry& entry : tree.entries) {
-    TRY_WITHIN((folder / entry.path).string(), make(cursor, entry));
+    TRY_WITHIN((folder / below_ / entry.path).string(), make(cursor, entry));
   }
   return {};
 }
 
 Status Downloader::make(FolderCursor& cursor, const Entry& entry) {
   const bool is_folder = entry.kind == EntryKind::folder;
-  TRY_SET(const int folder,
-          cursor.at(is_folder ? std::string_view(entry.path) : parent_of(entry.path)));
+  const std::string path = below_.empty() ? entry.path : below_ + "/" + entry.path;
+  TRY_SET(const int folder, cursor.at(is_folder ? std::string_view(path) : parent_of(path)));
   if (is_folder) return {};
-  Partial partial(folder);
+  snapshot::NewFile partial(folder);
   if (entry.kind == EntryKind::symlink) {
     TRY(partial.create_symlink(entry.target));
   } else {
@@ -120,7 +92,7 @@ Status Downloader::make(FolderCursor& cursor, const Entry& entry) {
   return partial.rename_to(std::string(name_of(entry.path)));
 }
 
-Status Downloader::make_file(Partial& partial, const Entry& entry) {
+Status Downloader::make_file(snapshot::NewFile& partial, const Entry& entry) {
   TRY_SET(const Fd fd, partial.create(entry.kind == EntryKind::executable ? 0755 : 0644));
   uint64_t size = 0;
   TRY(fetch(client_, of_, entry.digest, [&](std::string_view bytes) -> Status {
@@ -141,8 +113,8 @@ Status Downloader::make_file(Partial& partial, const Entry& entry) {
 }  // namespace
 
 Status download_tree(http::Client& client, const snapshot::Tree& tree, const fs::path& folder,
-                     const OnTransfer& on_transfer, std::string_view of) {
-  return Downloader(client, on_transfer, of).run(tree, folder);
+                     const OnTransfer& on_transfer, std::string_view of, std::string_view below) {
+  return Downloader(client, on_transfer, {of, below}).run(tree, folder);
 }
 
 Result<Fd> fetch_blob(http::Client& client, const Digest& digest, const fs::path& tmp) {

@@ -28,7 +28,7 @@ inline constexpr seconds kReleaseAgain{5};
 // A supervisor that is heard of while its reports cannot be taken is ended after this.
 inline constexpr seconds kStuckMax{600};
 
-// Control, one concern a file: submit.cc, held.cc, scheduler.cc, leases.cc, reports.cc,
+// Control, one concern a file: submit.cc, cancel.cc, held.cc, scheduler.cc, leases.cc, reports.cc,
 // release.cc, recover.cc, control.cc.
 //
 // Every change goes the same way: decide and write in one transaction (transitions.h), then, after
@@ -40,6 +40,7 @@ class AllRuns final : public Control {
 
   Result<Submitted> submit(const Submission& submission) override;
   Result<Run> cancel(const RunId& id, std::string_view by) override;
+  Status withdraw(const Withdrawal& withdrawal) override;
   Result<Orders> report(const AttemptNode& from, std::span<const Report> reports) override;
   Result<Orders> orders(const AttemptNode& of) override;
   Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
@@ -146,8 +147,20 @@ class AllRuns final : public Control {
   // ---- release.cc; one thread ----
   void release_ended();
 
-  // ---- control.cc ----
+  // ---- cancel.cc ----
+  struct Canceled {
+    Applied applied;
+    std::string queue;     // Of one that was queued,
+    int64_t held = 0;      // and perhaps held.
+    bool unheard = false;  // It has a place, and nobody is there yet to be told.
+  };
+  Result<Canceled> cancel_in(db::Transaction& transaction, store::RunHead& head,
+                             const CancelAsked& event, std::string text);
+  void settle(const Canceled& canceled);
+  Status withdraw_in(db::Transaction& transaction, const Withdrawal& withdrawal,
+                     std::vector<Canceled>& canceled);
   void take_back(const AttemptId& attempt, std::string_view queue);
+  // ---- control.cc ----
   // After the commit: gives back, wakes, tells.
   void settle(const Applied& applied);
   QueueView queue_view(std::string_view queue, int64_t position);

@@ -103,6 +103,16 @@ class Control {
 
   virtual Result<Submitted> submit(const Submission& submission) = 0;
   virtual Result<Run> cancel(const RunId& id, std::string_view by) = 0;
+  // Takes rights of a user away: `change` does so in the database, and with the same commit the
+  // runs that the user may not submit any more are canceled, with `why` as their reason, and the
+  // tokens of their attempts stop. Their supervisors are refused and kill what runs.
+  struct Withdrawal {
+    std::string user;
+    std::string by;
+    std::string why;
+    std::function<Status(db::Transaction&)> change;
+  };
+  virtual Status withdraw(const Withdrawal& withdrawal) = 0;
   // Takes what is new of a node's reports; conflict for an attempt that is not the newest or is
   // over.
   virtual Result<Orders> report(const AttemptNode& from, std::span<const Report> reports) = 0;

@@ -132,8 +132,8 @@ Result<ImageContext> write_context(const Recipe& recipe, const fs::path& scratch
     dockerfile = kOwnDockerfile;
   } else {
     TRY_WITHIN("Dockerfile " + dockerfile, check_relative_path(dockerfile));
-    std::error_code none;
-    if (!fs::is_regular_file(folder / dockerfile, none)) {
+    TRY_SET(const Fd top, open_file(folder, O_RDONLY | O_DIRECTORY));
+    if (!open_beneath(top.get(), dockerfile)) {
       return fail(ErrorKind::invalid, "there is no file '" + dockerfile + "' in the build folder",
                   "Name the Dockerfile by its path below the build folder.");
     }

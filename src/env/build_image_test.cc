@@ -298,6 +298,20 @@ TEST_CASE("packages on an image are a layer that leaves its user as it was") {
   CHECK(layer.arguments.at("https_proxy") == "http://proxy");
 }
 
+TEST_CASE("a link in a build folder has the server read no file of its own") {
+  const TempDir dir;
+  const fs::path folder = dir.path() / "folder";
+  REQUIRE(make_dirs(folder));
+  REQUIRE(write_file(dir.path() / "outside", "*"));
+  REQUIRE(write_file(folder / "Dockerfile", "FROM scratch"));
+  fs::create_symlink(dir.path() / "outside", folder / ".dockerignore");
+  const Settings settings = test_settings(dir.path());
+  Recorder recorder;
+  const auto packed = pack_context(folder, dir.path(), "Dockerfile", settings, recorder);
+  REQUIRE_FALSE(packed.has_value());
+  CHECK(packed.error().kind == ErrorKind::denied);
+}
+
 TEST_CASE("what .dockerignore leaves out is as docker has it") {
   const TempDir dir;
   for (const char* name :

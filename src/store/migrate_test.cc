@@ -24,6 +24,7 @@ TEST_CASE("the steps are in order, and none is empty") {
     CHECK(step.version > before);
     before = step.version;
     CHECK(!step.sql.empty());
+    before = step.version;
   }
 }
 

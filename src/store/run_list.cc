@@ -126,6 +126,9 @@ Result<Scope> scope_of(db::Db& db, const RunFilter& filter) {
     TRY_SET(db::Statement hidden,
             db.query("SELECT 1 FROM workspaces WHERE deleted IS NOT NULL LIMIT 1"));
     TRY_SET(scope.hides, hidden.next());
+    std::erase_if(scope.workspaces, [&](int64_t id) {
+      return std::ranges::find(filter.closed, id) != filter.closed.end();
+    });
   }
   if (filter.experiment.empty()) return scope;
   if (scope.workspace) {
@@ -225,7 +228,8 @@ std::vector<Path> paths_of(const Scope& scope, const RunFilter& filter) {
     std::vector<Row> heads;
     for (const int64_t id : scope.experiments) heads.push_back({id});
     add_path("runs_of_experiment", "r.experiment_id = ? AND ", heads);
-  } else if ((scope.workspace || scope.hides) && filter.user.empty() && filter.target.empty()) {
+  } else if ((scope.workspace || scope.hides || !filter.closed.empty()) && filter.user.empty() &&
+             filter.target.empty()) {
     add_path("runs_of_workspace", "r.workspace_id = ? AND ", in_workspaces({}));
   } else if (paths.empty() && filter.status.empty()) {
     Path& path =
@@ -250,6 +254,7 @@ Conditions conditions_of(const Scope& scope, const RunFilter& filter, const Path
   } else if (scope.workspace) {
     add_condition(conditions, " AND r.workspace_id = ?", *scope.workspace);
   }
+  if (!filter.closed.empty()) add_one_of(conditions, " AND r.workspace_id", scope.workspaces);
   if (filter.parent > 0) add_condition(conditions, " AND r.parent = ?", filter.parent);
   if (!filter.target.empty()) add_condition(conditions, " AND r.target = ?", filter.target);
   if (!filter.user.empty()) add_condition(conditions, " AND r.user_name = ?", filter.user);
@@ -304,6 +309,7 @@ Result<Path> choose_path(db::Db& db, std::vector<Path> paths) {
 Result<std::vector<int64_t>> list_run_numbers(db::Db& db, const RunFilter& filter, int limit) {
   TRY_SET(const Scope scope, scope_of(db, filter));
   if (!filter.experiment.empty() && scope.experiments.empty()) return std::vector<int64_t>();
+  if (scope.workspaces.empty()) return std::vector<int64_t>();
   TRY_SET(const Path path, choose_path(db, paths_of(scope, filter)));
   const Conditions conditions = conditions_of(scope, filter, path);
   const std::string number(path.number);

@@ -1,5 +1,7 @@
 #include "store/store.h"
 
+#include <fcntl.h>
+
 #include "base/check.h"
 #include "base/id.h"
 #include "store/migrate.h"
@@ -80,10 +82,11 @@ class SqlStore final : public Store {
                  [&](db::Transaction& t) { return remove_user(t, name, clock_.wall()); });
   }
   Result<NewToken> create_token(std::string_view user, std::string_view label,
-                                std::optional<WallTime> expires) override {
+                                std::optional<WallTime> expires,
+                                const TokenLimits& limits) override {
     NewToken made{.secret = new_secret("tyu_")};
     TRY_SET(made.token, change<Token>([&](db::Transaction& t) {
-              return insert_token(t, user, label, made.secret, expires, clock_.wall());
+              return insert_token(t, {user, label, made.secret, expires, limits}, clock_.wall());
             }));
     return made;
   }
@@ -169,6 +172,8 @@ class SqlStore final : public Store {
 
 Result<std::unique_ptr<Store>> Store::open(const fs::path& database, Clock& clock,
                                            const StoreOptions& options) {
+  // SQLite would make it readable for all; the files beside it get the modes that it has.
+  TRY(open_file(database, O_RDWR | O_CREAT, 0600));
   TRY_SET(std::unique_ptr<db::Db> db,
           db::Db::open(database, {.cache_kb = kWriterCacheKb, .sync = options.sync}));
   TRY_WITHIN(database.string(), migrate(*db, migrations()));

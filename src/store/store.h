@@ -34,7 +34,8 @@ struct RunFilter {
   Archived archived = Archived::no;
   bool deleted = false;  // Deleted ones too, which can be restored yet; children among them.
   int limit = 100;
-  int64_t before = 0;  // Only runs with a smaller `number`; 0: from the newest.
+  int64_t before = 0;           // Only runs with a smaller `number`; 0: from the newest.
+  std::vector<int64_t> closed;  // Ids of workspaces whose runs are left out.
 };
 
 // How long a read may take, and which connections it may use: however many slow readers there are,
@@ -50,6 +51,10 @@ struct Identity {
   std::string user;
   Role role = Role::reader;
   std::optional<AttemptId> attempt;   // Set for an attempt's token.
+  std::optional<int64_t> workspace;   // The only one it may enter: of an attempt, its run's.
+  std::optional<int64_t> token;       // A user's token; none over the Unix socket.
+  std::optional<WallTime> expires;    // When that token does,
+  std::optional<Role> role_limit;     // and what it is limited to.
   std::optional<int64_t> node_token;  // Set for a one-time token of a machine that is to join.
   std::optional<int64_t> machine;     // Set for the credential of one that has.
   bool handover = false;              // A ticket of model/handover.h: good for that alone.
@@ -105,9 +110,19 @@ class Store {
     Token token;
     std::string secret;  // Shown once; only its hash is kept.
   };
+  // What bounds a token beside its user.
+  struct TokenLimits {
+    std::optional<int64_t> parent = {};  // The token that makes it: it ends with that one.
+    std::optional<Role> role = {};       // At most this one.
+  };
   virtual Result<NewToken> create_token(std::string_view user, std::string_view label,
-                                        std::optional<WallTime> expires) = 0;
-  virtual Status revoke_token(int64_t id) = 0;
+                                        std::optional<WallTime> expires,
+                                        const TokenLimits& limits) = 0;
+  Result<NewToken> create_token(std::string_view user, std::string_view label,
+                                std::optional<WallTime> expires) {
+    return create_token(user, label, expires, {});
+  }
+  virtual Status revoke_token(int64_t id) = 0;  // And all that were made with it.
   // Whose secret this is; `denied` when unknown, expired or revoked. Fast: an index on the hash.
   virtual Result<Identity> identify(std::string_view secret) = 0;
 

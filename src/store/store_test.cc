@@ -306,3 +306,55 @@ TEST_CASE("a backup taken under way opens as a home") {
   CHECK(ids((*copied)->runs({})) == Ids{"run-1"});
   CHECK((*copied)->check());
 }
+
+TEST_CASE("a token takes those it made along, and hands its limits on") {
+  StoreHome home;
+  Store& store = *home.store;
+  REQUIRE(store.create_user("grace", Role::admin));
+  REQUIRE(store.create_user("sam", Role::submitter));
+  const auto first = store.create_token("grace", "", std::nullopt);
+  const auto child = store.create_token("sam", "", std::nullopt, {.parent = first->token.id});
+  const auto grandchild = store.create_token("sam", "", std::nullopt,
+                                             {.parent = child->token.id, .role = Role::reader});
+  const auto other = store.create_token("sam", "", std::nullopt);
+  CHECK(store.identify(grandchild->secret)->role == Role::reader);
+  CHECK(store.identify(grandchild->secret)->role_limit == Role::reader);
+  CHECK(store.identify(child->secret)->role == Role::submitter);
+  REQUIRE(store.revoke_token(first->token.id));
+  for (const auto* token : {&first, &child, &grandchild}) {
+    CHECK(kind_of(store.identify((*token)->secret)) == ErrorKind::denied);
+  }
+  CHECK(store.identify(other->secret));
+}
+
+TEST_CASE("an admin who is none any more leaves no tokens for others behind") {
+  StoreHome home;
+  Store& store = *home.store;
+  REQUIRE(store.create_user("grace", Role::admin));
+  REQUIRE(store.create_user("sam", Role::submitter));
+  const auto own = store.create_token("grace", "", std::nullopt);
+  const auto second = store.create_token("grace", "", std::nullopt, {.parent = own->token.id});
+  const auto for_sam = store.create_token("sam", "", std::nullopt, {.parent = own->token.id});
+  REQUIRE(store.write(Durable::no, [&](db::Transaction& t) {
+    return store::set_role(t, "grace", Role::submitter, home.clock.wall());
+  }));
+  CHECK(store.identify(own->secret)->role == Role::submitter);
+  CHECK(store.identify(second->secret)->role == Role::submitter);
+  CHECK(kind_of(store.identify(for_sam->secret)) == ErrorKind::denied);
+}
+
+TEST_CASE("tokens that are long dead are swept away") {
+  StoreHome home;
+  Store& store = *home.store;
+  REQUIRE(store.create_user("grace", Role::admin));
+  REQUIRE(store.create_token("grace", "expires", home.clock.wall() + seconds(60)));
+  const auto revoked = store.create_token("grace", "revoked", std::nullopt);
+  REQUIRE(store.create_token("grace", "stays", std::nullopt));
+  REQUIRE(store.revoke_token(revoked->token.id));
+  home.clock.advance(seconds(29 * 24 * 3600));
+  REQUIRE(store.create_token("grace", "next", std::nullopt));
+  CHECK(store.tokens()->size() == 4);
+  home.clock.advance(seconds(2 * 24 * 3600));
+  REQUIRE(store.create_token("grace", "last", std::nullopt));
+  CHECK(store.tokens()->size() == 3);
+}

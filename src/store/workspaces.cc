@@ -10,6 +10,10 @@ namespace {
 
 constexpr std::string_view kDefault = "default";
 
+constexpr std::string_view kSelectWorkspace =
+    "SELECT id, name, subscription_id, resource_group, created_by, created, image_build_compute, "
+    "retention_s, access FROM workspaces ";
+
 Workspace read_workspace(const db::Statement& row) {
   return {.id = row.integer(0),
           .name = row.text(1),
@@ -18,6 +22,7 @@ Workspace read_workspace(const db::Statement& row) {
           .created_by = row.text(4),
           .created = row.time(5),
           .image_build_compute = row.text(6),
+          .access = access_from(row.text(8)).value_or(Access::members),
           .retention = seconds(row.integer(7))};
 }
 
@@ -37,9 +42,8 @@ Error no_such_workspace(db::Db& db, std::string_view name) {
 
 Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
   std::vector<Workspace> workspaces;
-  TRY_SET(db::Statement rows, db.query("SELECT id, name, subscription_id, resource_group, "
-                                       "created_by, created, image_build_compute, retention_s "
-                                       "FROM workspaces WHERE deleted IS NULL ORDER BY name"));
+  TRY_SET(db::Statement rows,
+          db.query(std::string(kSelectWorkspace) + "WHERE deleted IS NULL ORDER BY name"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return workspaces;
@@ -49,10 +53,7 @@ Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
 
 Result<Workspace> load_workspace(db::Db& db, std::string_view name) {
   TRY_SET(db::Statement row,
-          db.query("SELECT id, name, subscription_id, resource_group, created_by, created, "
-                   "image_build_compute, retention_s FROM workspaces WHERE name = ? AND "
-                   "deleted IS NULL",
-                   {name}));
+          db.query(std::string(kSelectWorkspace) + "WHERE name = ? AND deleted IS NULL", {name}));
   TRY_SET(const bool any, row.next());
   if (!any) return std::unexpected(no_such_workspace(db, name));
   return read_workspace(row);
@@ -78,13 +79,13 @@ Result<std::vector<Experiment>> list_experiments(db::Db& db, std::string_view wo
 
 Result<Workspace> insert_workspace(db::Transaction& transaction, Workspace workspace) {
   TRY(check_name(workspace.name, "workspace"));
-  TRY_SET(
-      db::Statement row,
-      transaction.query("INSERT INTO workspaces (name, subscription_id, resource_group, "
-                        "created_by, created, image_build_compute) VALUES (?, ?, ?, ?, ?, ?) "
-                        "ON CONFLICT (name) DO NOTHING RETURNING id",
-                        {workspace.name, workspace.subscription_id, workspace.resource_group,
-                         workspace.created_by, workspace.created, workspace.image_build_compute}));
+  TRY_SET(db::Statement row,
+          transaction.query("INSERT INTO workspaces (name, subscription_id, resource_group, "
+                            "created_by, created, image_build_compute, access) VALUES "
+                            "(?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING RETURNING id",
+                            {workspace.name, workspace.subscription_id, workspace.resource_group,
+                             workspace.created_by, workspace.created, workspace.image_build_compute,
+                             to_string(workspace.access)}));
   TRY_SET(const bool made, row.next());
   if (!made) {
     return fail(ErrorKind::conflict, "workspace '" + workspace.name + "' exists already");

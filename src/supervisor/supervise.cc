@@ -118,8 +118,12 @@ void take_over(Context& context, const History& history) {
 }
 
 // Of several nodes the first one's files have the plain names.
-LogFiles::Options log_options(const Assignment& assignment, const Layout& layout) {
+LogFiles::Options log_options(const Assignment& assignment, const Layout& layout,
+                              const Secrets& secrets) {
   LogFiles::Options options{.folder = layout.logs(), .system_log = layout.system_log()};
+  options.hidden = secrets.forms();
+  // What cannot be hidden is not sent.
+  if (!secrets.error.empty()) options.folder.clear();
   std::string which;
   if (assignment.attempt > 1) which += "-" + std::to_string(assignment.attempt);
   if (assignment.node > 0) {
@@ -201,6 +205,8 @@ Result<int> carry(const Layout& layout, TokenFrom token_from) {
     secrets = fetch_secrets(assignment);
     TRY_SET(forked, fork_processes(assignment, layout));
     TRY(opened.journal.append(begin_record(getpid(), instance, forked.ranks->leftovers())));
+  } else {
+    secrets = fetch_secrets(assignment);  // To hide them in what is still to be sent.
   }
   // Nor can others of the account read it from our memory.
   const bool hides = !secrets.values.empty() || token_from == TokenFrom::standard_input;
@@ -208,7 +214,7 @@ Result<int> carry(const Layout& layout, TokenFrom token_from) {
   lock->describe(forked.ranks ? forked.ranks->leftovers().mark : history.leftovers.mark);
   MonotoneClock clock;
   SystemLog log(clock, layout.system_log());
-  LogFiles files(log_options(assignment, layout));
+  LogFiles files(log_options(assignment, layout, secrets));
   std::vector<std::unique_ptr<Spool>> spools;
   std::vector<Spool*> borrowed;
   std::vector<fs::path> told;
@@ -218,6 +224,7 @@ Result<int> carry(const Layout& layout, TokenFrom token_from) {
     spools.push_back(std::move(spool));
     told.push_back(layout.records(rank));
   }
+  if (!secrets.error.empty()) told.clear();  // The same as for files.
   Records records(std::move(told), log, secrets.forms(), first);
   const Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Uplink uplink(clock,

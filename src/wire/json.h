@@ -63,6 +63,7 @@ Json run_entry_to_json(const Run& run, WallTime now, std::string_view base_url);
 Json user_to_json(const User& user);
 Json token_to_json(const Token& token);
 Json workspace_to_json(const Workspace& workspace);
+Json member_to_json(const Member& member);
 Json experiment_to_json(const Experiment& experiment);
 Json compute_to_json(const Compute& compute);
 

@@ -215,7 +215,15 @@ Json token_to_json(const Token& token) {
           {"label", token.label},
           {"createdAt", format_time(token.created)},
           {"expiresAt", time_or_null(token.expires)},
-          {"revokedAt", time_or_null(token.revoked)}};
+          {"revokedAt", time_or_null(token.revoked)},
+          {"parent", token.parent ? Json(*token.parent) : Json()}};
+}
+
+Json member_to_json(const Member& member) {
+  return {{"user", member.user},
+          {"role", std::string(to_string(member.role))},
+          {"addedBy", member.added_by},
+          {"addedAt", format_time(member.added)}};
 }
 
 Json workspace_to_json(const Workspace& workspace) {
@@ -224,6 +232,7 @@ Json workspace_to_json(const Workspace& workspace) {
           {"subscriptionId", workspace.subscription_id},
           {"resourceGroup", workspace.resource_group},
           {"imageBuildCompute", workspace.image_build_compute},
+          {"access", std::string(to_string(workspace.access))},
           {"retentionSeconds", workspace.retention.count()},
           {"createdBy", workspace.created_by},
           {"createdAt", format_time(workspace.created)}};

@@ -46,14 +46,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     line = first;
     rest = after;
   }
-  const store::RunFilter filter{.workspace = lines[0],
-                                .experiment = lines[1],
-                                .status = lines[2],
-                                .target = lines[3],
-                                .children = true,
-                                .tag = lines[4],
-                                .tag_value = lines[5],
-                                .archived = store::RunFilter::Archived::any};
+  store::RunFilter filter{.workspace = lines[0],
+                          .experiment = lines[1],
+                          .status = lines[2],
+                          .target = lines[3],
+                          .children = true,
+                          .archived = store::RunFilter::Archived::any};
+  if (!lines[4].empty()) {
+    filter.tags.push_back({lines[4], lines[5].empty() ? std::nullopt : std::optional(lines[5])});
+  }
   const auto status = house.store->read([&](db::Db& db) -> Status {
     const auto runs = store::list_runs(db, filter);
     ENSURE(runs || runs.error().kind == ErrorKind::invalid ||
@@ -63,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
       for (const Run& run : *runs) {
         if (!filter.experiment.empty()) ENSURE(run.spec.experiment == filter.experiment);
         if (!filter.target.empty()) ENSURE(run.spec.target == filter.target);
-        if (!filter.tag.empty()) ENSURE(run.spec.tags.contains(filter.tag));
+        for (const auto& tag : filter.tags) ENSURE(run.spec.tags.contains(tag.name));
       }
     }
     const auto found = store::find_run_id(db, lines[0]);

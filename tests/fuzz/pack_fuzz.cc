@@ -18,6 +18,10 @@ class MemoryStore final : public blob::Store {
     return std::make_unique<MemoryWriter>(*this);
   }
   Status sync() override { return {}; }
+  Result<WallTime> file_time() override { return WallTime{}; }
+  Result<blob::Sweep::Count> sweep(const blob::Sweep& /*sweep*/) override {
+    return blob::Sweep::Count{};
+  }
 
   std::map<std::string, std::string> blobs;
 

@@ -35,12 +35,13 @@ Result<int> run_submit_script(Context& context);
 Result<int> run_update(Context& context);
 extern const std::span<const Option> kRunSubmitScriptOptions;
 extern const std::span<const Option> kRunUpdateOptions;
-// All that a run logged, into the folder.
+// All that a run logged, into the folder, or into the folder `below` in it.
 struct Fetched {
   uint64_t files = 0;
   uint64_t bytes = 0;
 };
-Result<Fetched> fetch_logs(Context& context, const RunId& id, const fs::path& folder);
+Result<Fetched> fetch_logs(Context& context, const RunId& id, const fs::path& folder,
+                           const std::string& below = {});
 
 Result<int> job_create(Context& context);
 Result<int> job_show(Context& context);
@@ -138,6 +139,11 @@ Result<int> workspace_delete(Context& context);
 extern const std::span<const Option> kWorkspaceCreateOptions;
 extern const std::span<const Option> kWorkspaceUpdateOptions;
 extern const std::span<const Option> kWorkspaceChoice;
+Result<int> workspace_share_add(Context& context);
+Result<int> workspace_share_list(Context& context);
+Result<int> workspace_share_remove(Context& context);
+extern const std::span<const Option> kWorkspaceShareUser;
+extern const std::span<const Option> kWorkspaceShareOptions;
 
 Result<int> server_run(Context& context);
 Result<int> server_start(Context& context);
@@ -164,8 +170,10 @@ extern const std::span<const Option> kServerPolicySetOptions;
 
 Result<int> user_create(Context& context);
 Result<int> user_list(Context& context);
+Result<int> user_update(Context& context);
 Result<int> user_delete(Context& context);
 extern const std::span<const Option> kUserCreateOptions;
+extern const std::span<const Option> kUserUpdateOptions;
 extern const std::span<const Option> kUserChoice;
 
 Result<int> token_create(Context& context);

@@ -159,7 +159,7 @@ Result<int> environment_download(Context& context) {
                            (name.version.empty() ? "" : ":" + name.version);
     TRY_SET(const std::string text, client::fetch_text(api->http(), digest, of));
     TRY_SET(const snapshot::Tree tree, snapshot::decode(text));
-    TRY(client::download_tree(api->http(), tree, built_from, {}, of));
+    TRY(client::download_tree(api->http(), tree, folder, {}, of, dialects::kContextFolder));
   }
   context.say("environment " + label(environment) + " is in " + folder.string());
   return kExitOk;

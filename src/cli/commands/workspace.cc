@@ -10,11 +10,13 @@ constexpr Option kWorkspaceCreateRows[] = {
     {"--location -l", Takes::value, "PLACE", "Taken from scripts for Azure; without meaning here."},
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; else on the server."},
+    {"--access", Takes::value, "WHOM", "Whom it lets in: everyone or members (default: everyone)."},
     {"--friendly-name -f", Takes::value, "NAME", "", Since::later},
 };
 constexpr Option kWorkspaceUpdateRows[] = {
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; '': on the server."},
+    {"--access", Takes::value, "WHOM", "Whom it lets in: everyone or members."},
     {"--retention", Takes::value, "TIME",
      "Delete runs that ended longer ago, as in 90d (default: 0, none)."},
 };
@@ -26,7 +28,8 @@ constexpr Option kWorkspaceChoiceRows[] = {
 View workspace_view() {
   return {.table = [](const Json& value) {
     static constexpr std::string_view kKeys[] = {
-        "name", "createdBy", "createdAt", "resourceGroup", "subscriptionId", "imageBuildCompute"};
+        "name",          "access",         "createdBy",        "createdAt",
+        "resourceGroup", "subscriptionId", "imageBuildCompute"};
     return plain_table(value, kKeys);
   }};
 }
@@ -64,6 +67,7 @@ Result<int> workspace_create(Context& context) {
   workspace.resource_group = context.args().value("resource-group");
   const std::string compute = context.args().value("image-build-compute");
   workspace.image_build_compute = compute;
+  TRY_SET(workspace.access, access_from(context.args().value("access", "everyone")));
   TRY_SET(client::Api * api, context.api());
   auto created = api->create_workspace(workspace);
   if (!created && created.error().kind == ErrorKind::conflict && context.args().has("exist-ok")) {
@@ -94,9 +98,13 @@ Result<int> workspace_update(Context& context) {
     TRY_SET(const seconds retention, parse_duration(args.value("retention"), "--retention"));
     changes["retentionSeconds"] = retention.count();
   }
+  if (args.has("access")) {
+    TRY_SET(const Access access, access_from(args.value("access")));
+    changes["access"] = to_string(access);
+  }
   if (changes.empty()) {
     return fail(ErrorKind::invalid, "what is to be changed?",
-                "Give --image-build-compute COMPUTE or --retention TIME.");
+                "Give --image-build-compute COMPUTE, --retention TIME or --access WHOM.");
   }
   TRY_SET(client::Api * api, context.api());
   TRY_SET(const Json changed, api->update_workspace(name, changes));
