@@ -86,6 +86,15 @@ class Environments {
   // What a run with it waits for, in words; empty: nothing, or nobody asked for it yet.
   std::string words(const Environment& environment);
 
+  // The tree of a packed one; empty: it is not packed, or not here.
+  std::string tree_of(const std::string& hash) const;
+  // Trees of blobs that packed ones consist of.
+  Result<std::vector<std::string>> trees() const;
+  // Takes away those that nobody used since `before` and that are `unused`; what failed is logged.
+  env::Shelf::Trimmed remove_idle(WallTime before,
+                                  const std::function<bool(const std::string& hash)>& unused,
+                                  bool dry_run);
+
   // What its hash has to know of this machine.
   Result<std::string> platform(const Recipe& recipe) const;
 

@@ -1,8 +1,17 @@
 #include "api/house.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "api/shells.h"
 
 namespace trainyard::api {
+namespace {
+
+// Slow requests have a quarter of the CPUs.
+int slow_places() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 4); }
+
+}  // namespace
 
 House::House(Parts parts)
     : clock(parts.clock),
@@ -12,7 +21,10 @@ House::House(Parts parts)
       blobs(parts.blobs),
       logs(parts.logs),
       trees(parts.blobs),
-      watch([this](const RunId& id) { return control->run(id); }) {}
+      tree_digests(trees),
+      claims(parts.clock),
+      watch([this](const RunId& id) { return control->run(id); }),
+      slow_lane(slow_places(), [this] { server->notify(kSlowKey); }) {}
 
 House::~House() = default;
 

@@ -80,7 +80,19 @@ Result<http::Response> show_assignment(const Call& call) {
   // Where we are known by another address, which our URL does not tell.
   const std::string_view at = call.request.query_or("at", "");
   if (at.starts_with("http://") || at.starts_with("https://")) assignment.server_url = at;
+  // A job script has it already, and keeps it off the node's disk.
+  TRY_SET(const int64_t with_token, query_number(call.request, "token", 1, {0, 1}));
+  if (with_token == 0) assignment.token.clear();
   return answer(wire::encode(assignment));
+}
+
+// A job that starts shows its ticket, and has the attempt's token from then on.
+Result<http::Response> hand_over(const Call& call) {
+  TRY_SET(const int64_t number, parse_int(call.request.param("n"), "attempt"));
+  if (number < 1 || number > INT32_MAX) return fail(ErrorKind::not_found, "no such attempt");
+  const AttemptId attempt{RunId{std::string(call.request.param("id"))}, static_cast<int>(number)};
+  TRY(call.house.control->hand_over(attempt, bearer_token(call.request)));
+  return answer(Json::object());
 }
 
 // Console frames as pieces of `body`.
@@ -151,7 +163,9 @@ constexpr RouteRow kAttemptsRoutes[] = {
      "Takes {\"reports\"} of a node's supervisor and answers its orders; none is a heartbeat.",
      "node"},
     {get, "/api/v1/runs/{id}/attempts/{n}/assignment", Needs::attempt, Attempts::allowed,
-     show_assignment, "All that the supervisor of a node is told.", "node at"},
+     show_assignment, "All that the supervisor of a node is told.", "node at token"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/handover", Needs::handover, Attempts::refused, hand_over,
+     "Makes the hash of the bearer, TICKET.NONCE, the attempt's only token.", ""},
     {get, "/api/v1/runs/{id}/attempts/{n}/orders", Needs::attempt, Attempts::allowed,
      wait_for_orders, "The orders, once they say more than `cancel`, `go` and `stop`.",
      "node cancel go stop done execs wait"},

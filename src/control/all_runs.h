@@ -28,7 +28,7 @@ inline constexpr seconds kReleaseAgain{5};
 // A supervisor that is heard of while its reports cannot be taken is ended after this.
 inline constexpr seconds kStuckMax{600};
 
-// Control, one concern a file: submit.cc, held.cc, scheduler.cc, leases.cc, reports.cc,
+// Control, one concern a file: submit.cc, cancel.cc, held.cc, scheduler.cc, leases.cc, reports.cc,
 // release.cc, recover.cc, control.cc.
 //
 // Every change goes the same way: decide and write in one transaction (transitions.h), then, after
@@ -40,20 +40,24 @@ class AllRuns final : public Control {
 
   Result<Submitted> submit(const Submission& submission) override;
   Result<Run> cancel(const RunId& id, std::string_view by) override;
+  Status withdraw(const Withdrawal& withdrawal) override;
   Result<Orders> report(const AttemptNode& from, std::span<const Report> reports) override;
   Result<Orders> orders(const AttemptNode& of) override;
   Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
                                 int node) override;
+  Status hand_over(const AttemptId& attempt, std::string_view bearer) override;
   Result<Run> update(const RunId& id, const LabelChanges& changes) override;
   Result<Run> end(const RunId& id, RunStatus status, std::string_view error) override;
-  Status set_outputs(const RunId& id, std::string_view tree) override;
+  Status add_output(const RunId& id, const store::PendingOutput& output) override;
+  Status set_outputs(const RunId& id, std::string_view tree,
+                     const std::vector<store::PendingOutput>& added) override;
   Result<int64_t> take_records(const AttemptId& attempt, int rank, int64_t from,
                                std::string_view bytes) override;
   Result<int64_t> take_records(const RunId& run, std::string_view lines) override;
   Result<Run> run(const RunId& id) override;
-  Result<std::vector<Run>> runs(const store::RunFilter& filter) override;
-  Result<Environment> resolve_environment(std::string_view workspace,
-                                          const Environment& asked) override;
+  Result<std::vector<Run>> runs(const store::RunFilter& filter, store::ReadKind kind) override;
+  Result<Environment> resolve_environment(std::string_view workspace, const Environment& asked,
+                                          const EnvironmentUse& use) override;
   Status let_go(std::span<const RunId> held) override;
   Status fail_held(std::span<const RunId> held, std::string_view why) override;
   Status recover() override;
@@ -77,6 +81,7 @@ class AllRuns final : public Control {
 
   // ---- scheduler.cc; under tick_mutex_ ----
   bool place_waiting(const std::string& queue);
+  std::string new_attempt_secret(std::string_view queue);
   struct Claim {
     Run run;
     AttemptId attempt;
@@ -94,6 +99,7 @@ class AllRuns final : public Control {
 
   // ---- leases.cc; under tick_mutex_ ----
   bool bury_gone();
+  void explain_eviction(const AttemptId& attempt, const std::string& why);
   void look_after_leases();
   void end_stuck();
   bool kill_for_good(const AttemptId& attempt, std::string_view queue);
@@ -141,8 +147,20 @@ class AllRuns final : public Control {
   // ---- release.cc; one thread ----
   void release_ended();
 
-  // ---- control.cc ----
+  // ---- cancel.cc ----
+  struct Canceled {
+    Applied applied;
+    std::string queue;     // Of one that was queued,
+    int64_t held = 0;      // and perhaps held.
+    bool unheard = false;  // It has a place, and nobody is there yet to be told.
+  };
+  Result<Canceled> cancel_in(db::Transaction& transaction, store::RunHead& head,
+                             const CancelAsked& event, std::string text);
+  void settle(const Canceled& canceled);
+  Status withdraw_in(db::Transaction& transaction, const Withdrawal& withdrawal,
+                     std::vector<Canceled>& canceled);
   void take_back(const AttemptId& attempt, std::string_view queue);
+  // ---- control.cc ----
   // After the commit: gives back, wakes, tells.
   void settle(const Applied& applied);
   QueueView queue_view(std::string_view queue, int64_t position);

@@ -20,7 +20,10 @@ bool AllRuns::bury_gone() {
   std::vector<Loss> losses;
   for (const Bell::Gone& gone : all) {
     const bool live = ledger_.with([&](const Ledger& l) { return l.holds(gone.attempt); });
-    if (!live) continue;
+    if (!live) {
+      explain_eviction(gone.attempt, gone.going.why);
+      continue;
+    }
     const engine::Engine::Going& going = gone.going;
     losses.push_back(
         {.attempt = gone.attempt,
@@ -39,6 +42,36 @@ void AllRuns::lose_again() {
   if (unwritten_.empty() || now < unwritten_due_) return;
   lose_all(std::exchange(unwritten_, {}));
   if (unwritten_.empty()) unwritten_pause_ = seconds(0);
+}
+
+// A supervisor that is told to stop reports an eviction without knowing why. The engine knows, a
+// moment later. A run that is over is not changed any more.
+void AllRuns::explain_eviction(const AttemptId& attempt, const std::string& why) {
+  std::optional<store::RunHead> head;
+  store::AttemptRow row;
+  const auto look = [&](db::Db& db) -> Status {
+    head.reset();
+    TRY_SET(store::RunHead found, store::run_head(db, attempt.run));
+    if (is_final(found.life.status)) return {};
+    TRY_SET(row, store::attempt_row(db, found.number, attempt.number));
+    const std::optional<AttemptEnd>& end = row.attempt.end;
+    if (end && end->cause == EndCause::evicted && end->error != why) head = std::move(found);
+    return {};
+  };
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY(look(transaction.db()));
+    if (!head) return {};
+    row.attempt.end->error = why;
+    TRY(store::save_attempt(transaction, head->number, row));
+    return store::save_run(transaction, *head);
+  };
+  if (!parts_.store.read(look) || !head) return;
+  if (const Status written = parts_.store.write(Durable::no, change); !written) {
+    parts_.log.warn("reason of an eviction not kept",
+                    {{"attempt", attempt.str()}, {"error", written.error().message}});
+    return;
+  }
+  if (parts_.changed) parts_.changed(attempt.run);
 }
 
 // Silence alone proves nothing: the engine is asked. One that lives but says nothing is given more

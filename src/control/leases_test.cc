@@ -69,6 +69,31 @@ TEST_CASE("a loss that the disk refuses is tried again after longer and longer p
   CHECK(yard.control->load().cpus_used == 0);
 }
 
+TEST_CASE("why an attempt was evicted is the engine's to say, once it knows") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  REQUIRE(yard.report("run-1", 1,
+                      {phase(1, ReportKind::preparing), phase(2, ReportKind::running),
+                       ended(3, EndCause::evicted, 1)}));
+  yard.control->tick();
+  REQUIRE(yard.run("run-1").life.attempt == 2);
+  const AttemptId first{RunId{"run-1"}, 1};
+  yard.engine.tell(first,
+                   {.why = "Slurm gave its nodes to another job (PREEMPTED)", .evicted = true});
+  yard.control->tick();
+  const Run run = yard.run("run-1");
+  CHECK(run.attempts.front().end->cause == EndCause::evicted);
+  CHECK(run.attempts.front().end->error == "Slurm gave its nodes to another job (PREEMPTED)");
+  CHECK(run.life.attempt == 2);
+  // A run that is over is not changed any more.
+  REQUIRE(yard.report("run-1", 2, whole_life()));
+  const int64_t version = yard.run("run-1").version;
+  yard.engine.tell(first, {.why = "something else", .evicted = true});
+  yard.control->tick();
+  CHECK(yard.run("run-1").version == version);
+}
+
 TEST_CASE("a place that fails is tried again after a pause, and not for ever") {
   Yard yard;
   for (int i = 0; i < kLostEarlyMax; ++i) {

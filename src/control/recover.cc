@@ -91,7 +91,7 @@ void AllRuns::take_up(const Open& open) {
 void AllRuns::place_again(const Open& open) {
   Claim claim{.run = {},
               .attempt = {open.head.id, open.head.life.attempt},
-              .secret = new_secret("tya_"),
+              .secret = new_attempt_secret(open.head.queue),
               .gpus = open.gpus};
   // Of the first secret only the hash is left; it was never handed out.
   const Status renewed =

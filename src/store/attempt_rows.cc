@@ -66,6 +66,15 @@ Status set_attempt_token(db::Transaction& transaction, const RunHead& head, int 
   return {};
 }
 
+Result<std::string> attempt_token_hash(db::Db& db, int64_t run, int attempt) {
+  TRY_SET(db::Statement row,
+          db.query("SELECT hash FROM tokens WHERE run = ? AND attempt = ? AND revoked IS NULL",
+                   {run, attempt}));
+  TRY_SET(const bool found, row.next());
+  if (!found) return fail(ErrorKind::not_found, "the attempt has no token");
+  return row.text(0);
+}
+
 Result<std::vector<UnreleasedAttempt>> unreleased_attempts(db::Db& db) {
   std::vector<UnreleasedAttempt> attempts;
   TRY_SET(db::Statement rows,

@@ -83,6 +83,16 @@ void Context::watch_orders() {
 }
 
 void Context::open_execs(client::ExecSetting setting) {
+  if (secrets != nullptr && !secrets->values.empty()) {
+    // Hidden as in the console; each command's output is a stream of its own.
+    setting.make_filter = [mask = secrets->mask()]() -> client::PrintFilter {
+      return [own = mask](std::string_view bytes, bool last) mutable {
+        std::string shown(own.feed(bytes));
+        if (last) shown += own.flush();
+        return shown;
+      };
+    };
+  }
   execs = std::move(setting);
   if (orders) orders->open_execs(*execs);
 }

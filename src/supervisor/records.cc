@@ -10,7 +10,13 @@
 namespace trainyard::supervisor {
 namespace {
 
-constexpr uint64_t kRecordsPiece = 4 << 20;  // A line that is longer is none of ours.
+constexpr uint64_t kRecordsPiece = 4 << 20;  // A line that is longer is no record.
+// Takes the place of such a line; the server refuses it by its kind and warns on the run.
+constexpr std::string_view kLongLine = R"({"k":"line longer than 4 MB","n":"-"})";
+
+// Replaces a line's first bytes, or the rest of one, by empty lines: offsets stay those of the
+// file, and the server counts the bytes as taken.
+void blank(std::string& buffer, size_t size) { std::fill_n(buffer.begin(), size, '\n'); }
 
 }  // namespace
 
@@ -62,11 +68,23 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
   if (!fd) return give_up(fd.error().message);
   const uint64_t size = std::min(kRecordsPiece, stream.size - stream.sent);
   TRY_SET(buffer, read_at(fd->get(), stream.sent, size, "read records"));
-  const size_t end = buffer.rfind('\n');
-  if (end == std::string::npos) {
-    if (buffer.size() >= kRecordsPiece) return give_up("a line is longer than 4 MB");
+  bool in_long_line = stream.in_long_line;
+  if (in_long_line) {
+    const size_t rest = buffer.find('\n');
+    in_long_line = rest == std::string::npos;
+    blank(buffer, std::min(rest, buffer.size()));
+  }
+  size_t end = buffer.rfind('\n');
+  if (end == std::string::npos && buffer.size() < kRecordsPiece) {
     stream.stuck = stream.size;
     return {};
+  }
+  if (end == std::string::npos) {
+    log_.line("records: a line is longer than 4 MB and is left out");
+    blank(buffer, buffer.size());
+    buffer.replace(0, kLongLine.size(), kLongLine);
+    in_long_line = true;
+    end = buffer.size() - 1;
   }
   buffer.resize(end + 1);
   seal::cover(buffer, hidden_);  // Its length stays: offsets are those of the file.
@@ -79,6 +97,7 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
     return give_up("the server has " + std::to_string(*taken) + " bytes of them");
   }
   stream.sent = *taken;
+  stream.in_long_line = in_long_line;
   return {};
 }
 

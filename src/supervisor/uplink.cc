@@ -187,7 +187,7 @@ Status Uplink::work(const Round& round) {
   if (round.reports) TRY(send_reports());
   TRY(send_consoles());
   if (round.scan) {
-    files_.scan();
+    files_.scan(round.draining ? LogFiles::Last::yes : LogFiles::Last::no);
     records_.scan();
     scan_at_ = clock_.steady() + kScanEvery;
     scanned_last_ = round.draining;

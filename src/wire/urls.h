@@ -15,6 +15,8 @@
 //   POST   /api/v1/server/stop                 admin, Unix socket only
 //   POST   /api/v1/server/backup   {"folder"}             admin, Unix socket only
 //   POST   /api/v1/server/check    {"content": bool}      admin, Unix socket only
+//   DELETE /api/v1/runs/ID         ?now=1: for good; POST …/restore brings it back
+//   POST   /api/v1/server/gc       {"dryRun": bool}       admin; GET: how far it is
 //   GET    /api/v1/targets                                [{"name":"local","cpus",…,"free"}]
 //   GET|POST        /api/v1/users            {"name","role"}
 //   DELETE          /api/v1/users/{name}
@@ -44,6 +46,8 @@
 //   POST   …/execs/{exec}/output   ?from=N[&exit=CODE]: bytes -> {"size","stop"}
 //   GET    /api/v1/sizes
 //   PUT|DELETE      /api/v1/sizes/{name}     fields of a VmSize
+//   GET    /api/v1/policies        fields of a RolePolicy, and "role"
+//   PUT    /api/v1/policies/{role} those of its lists that change
 //   POST   /api/v1/runs            {"id", "spec": RunSpec} -> 201 run, 200 same again,
 //                                  409 another spec, 404 "snapshot …" when its tree is not here
 //   GET    /api/v1/runs            ?workspace&experiment&status&target&parent&limit&cursor
@@ -77,9 +81,9 @@
 //
 // Follow frames (server -> client): u8 'o'|'e'|'s', u32 LE rank, u32 LE length, bytes. The last is
 // 's':
-// {"status","reason","version","final","exitCode","error","next":[offset per rank],"attempt"}. The
-// answer comes when there is console to show or the version is above V, or empty at S. A final
-// answer's console may go on: ask until nothing comes.
+// {"status","reason","version","final","exitCode","error","next":[offset per rank],"attempt",
+// "warned"}. The answer comes when there is console to show or the version is above V, or empty at
+// S. A final answer's console may go on: ask until nothing comes. `warned`: the run has warnings.
 //
 // A pack: per blob 32 bytes of SHA-256, u64 LE size, bytes.
 // clang-format on
