@@ -10,6 +10,7 @@ namespace {
 
 constexpr milliseconds kPauseFirst{50};
 constexpr milliseconds kPauseMax{1000};
+constexpr seconds kUnservedMax{600};
 
 }  // namespace
 
@@ -45,14 +46,23 @@ void Context::report(ReportKind kind, std::string detail) {
 }
 
 Status Context::try_until_answered(const std::function<Status()>& action) {
+  std::optional<SteadyTime> unserved;
   for (milliseconds pause = kPauseFirst;; pause = std::min(pause * 2, kPauseMax)) {
     Status status = action();
     if (status || status.error().kind != ErrorKind::unavailable) return status;
     const News news = uplink.news();
     const bool over = news.outage || news.abandoned;
-    if (news.fenced || news.cancel || !news.stop.empty() || over) return status;
+    if (news.fenced || news.cancel || !news.stop.empty() || over || gives_up(unserved)) {
+      return status;
+    }
     clock.sleep_until(clock.steady() + pause, {});
   }
+}
+
+bool Context::gives_up(std::optional<SteadyTime>& since) {
+  const SteadyTime now = clock.steady();
+  if (!since || uplink.unreachable()) since = now;
+  return now - *since >= kUnservedMax;
 }
 
 void Context::stop(EndCause cause, std::string text) {

@@ -76,6 +76,9 @@ struct Context {
 
   // Again and again while the server is away, until we are not wanted any more.
   Status try_until_answered(const std::function<Status()>& action);
+  // Whether to give an action up that fails with `unavailable`: the server answers our reports and
+  // has not been able to serve it for ten minutes. `since` is the caller's, none at first.
+  bool gives_up(std::optional<SteadyTime>& since);
 
   // The number of a rank of this node among all.
   int global_rank(int local) const;
