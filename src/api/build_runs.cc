@@ -116,8 +116,9 @@ Result<std::optional<RunId>> BuildRuns::find(const std::string& hash) {
 
 Result<RunId> BuildRuns::submit(const Environments::Wanted& wanted, const std::string& target) {
   const Environment& environment = wanted.environment;
-  control::Submission submission{.id = new_run_id(), .spec = {}, .user = wanted.user};
-  if (submission.user.empty()) submission.user = kBuilder;
+  // Not the run of whoever asked first: they could execute commands in it, and change what others
+  // get.
+  control::Submission submission{.id = new_run_id(), .spec = {}, .user = kBuilder};
   RunSpec& spec = submission.spec;
   spec.workspace = wanted.workspace;
   spec.experiment = "environments";

@@ -1,4 +1,5 @@
 #include "api/realise.h"
+#include "api/recipe_rights.h"
 #include "api/route.h"
 #include "container/arguments.h"
 #include "dialects/environment_file.h"
@@ -79,6 +80,7 @@ Status settle(const Call& call, EnvironmentRecord& record, const Json& body) {
     asked.name = name.name;
     asked.version = name.version;
   }
+  TRY(check_recipe_rights(call, workspace_in(call), asked));
   TRY_SET(Environment resolved, call.house.control->resolve_environment(workspace_in(call), asked));
   if (!resolved.recipe.context.empty()) {
     TRY(call.house.trees.check_whole(resolved.recipe.context));

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "api/realise.h"
+#include "api/recipe_rights.h"
 #include "api/route.h"
 #include "base/text.h"
 #include "wire/urls.h"
@@ -30,6 +31,7 @@ Result<http::Response> submit(const Call& call) {
   TRY(check_spec(submission.spec));
   TRY(check_workspace(call, submission.spec.workspace));
   TRY(settle_target(call, submission.spec));
+  TRY(check_recipe_rights(call, submission.spec.workspace, submission.spec.environment));
   TRY_SET(const control::Submitted submitted, call.house.control->submit(submission));
   if (submitted.created) make_ahead(call.house, submitted.run);
   return answer(shown(call, submitted.run), submitted.created ? 201 : 200);

@@ -30,7 +30,8 @@ struct ServeOptions {
   std::string advertise;               // The URL others see, where it is not the one we listen on.
   int ready_fd = -1;                   // Gets "ok\n", or an error as a line of JSON; then closed.
   uint64_t environments_bytes_max = 50'000'000'000;  // Of realised ones; 0: no limit.
-  fs::path binary;  // What supervisors are started from; empty: ourselves.
+  std::vector<std::string> interpreters;  // Paths of Pythons that recipes of any role may name.
+  fs::path binary;                        // What supervisors are started from; empty: ourselves.
   // Gets what is worth a word to who starts it, before it is ready; empty: nobody.
   std::function<void(const std::string&)> warn;
   // Another engine, for tests; empty: the local one.
@@ -55,6 +56,7 @@ class Serving {
   Status open_parts();
   Status start_http(const Listen& listen);
   void open_environments();
+  static bool is_admin(store::Store& store, const std::string& user);
   Status start_control();
 
   const ServeOptions options_;

@@ -1,5 +1,6 @@
 #include "control/environments.h"
 
+#include "model/environment_identity.h"
 #include "model/environment_record.h"
 #include "store/environments.h"
 #include "store/secrets.h"
@@ -62,7 +63,7 @@ Result<Environment> resolve(store::Store& store, std::string_view workspace,
   environment.recipe.image_digest.clear();
   if (settle) TRY(settle(environment.recipe));
   if (!asked.hash.empty()) environment.recipe.image_digest = asked.recipe.image_digest;
-  environment.hash = recipe_hash(environment.recipe);
+  environment.hash = environment_hash(environment);
   return environment;
 }
 

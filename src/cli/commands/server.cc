@@ -24,6 +24,8 @@ constexpr Option kStartOptions[] = {
     {"--insecure", Takes::nothing, "", "Listen beyond this machine without encryption."},
     {"--environments-max", Takes::value, "SIZE",
      "Keep at most so much of built environments (50G; 0: all)."},
+    {"--interpreters", Takes::value, "PATH[:PATH…]",
+     "Pythons that anybody may name by path in an environment."},
 };
 constexpr Option kStatusOptions[] = {
     {"--show-token", Takes::nothing, "", "Add a token for the API."},
@@ -54,7 +56,7 @@ View status_view() {
 // What was given to `server start` for the server itself.
 Result<std::vector<std::string>> start_words(const Args& args) {
   std::vector<std::string> words;
-  for (const std::string_view key : {"listen", "advertise", "environments-max"}) {
+  for (const std::string_view key : {"listen", "advertise", "environments-max", "interpreters"}) {
     if (args.has(key)) words.push_back("--" + std::string(key) + "=" + args.value(key));
   }
   for (const std::string_view key : {"tls-cert", "tls-key"}) {
