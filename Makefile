@@ -37,8 +37,9 @@ bench: build  # Measures the figures: one table (NAMES='snapshot …' for some r
 	  bench_control bench_sbatch bench_env bench_container
 	@python3 bench/bench.py $(NAMES)
 
-torture: build  # Kills server and supervisors at 1,000 random moments (KILLS=, SEED=)
-	@python3 tests/torture.py $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+torture: build  # Kills server and supervisors at 1,000 random moments (KILLS=, SECONDS=900 AWAY=30, POWER=, SEED=)
+	@python3 tests/torture.py $(if $(KILLS),--kills $(KILLS)) $(if $(SECONDS),--seconds $(SECONDS)) \
+	  $(if $(AWAY),--away $(AWAY)) $(if $(POWER),--power $(POWER)) $(if $(SEED),--seed $(SEED))
 
 sim:  # Simulates whole lives of runs with faults (SEED= replays one)
 	@scripts/install-packages build test

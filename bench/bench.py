@@ -22,6 +22,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" 
 from container_bench import containers
 from dialects_bench import dialects
 from env_bench import environments
+from gc_bench import collection
+from lists_bench import lists
+from flood_bench import flood
 from python_bench import python_package
 from query_bench import queries
 from scale_bench import scale
@@ -479,8 +482,8 @@ def control_plane(scratch):
 
 
 ROWS = [start_latency, submit_true, submit_in_venv, many_finished, durable_submissions, queued_runs, followers, console,
-        line_latency, snapshot, ignored, resident, python_package, dialects, queries, control_plane, slurm,
-        environments, containers, scale]
+        line_latency, snapshot, ignored, resident, python_package, dialects, queries, control_plane, lists, slurm,
+        environments, containers, scale, collection, flood]
 
 
 def main():

@@ -27,7 +27,7 @@ constexpr int kExitUsage = 2;
 constexpr int kExitBug = 70;
 
 constexpr const char* kUsage =
-    "usage: trainyard-node supervise --folder DIR [--node NUMBER]\n"
+    "usage: trainyard-node supervise --folder DIR [--node NUMBER [--token-stdin]]\n"
     "       trainyard-node relay PORT [HOST]...\n"
     "       trainyard-node --version\n";
 
@@ -65,9 +65,12 @@ int run(const std::vector<std::string_view>& words) {
   }
   // Which node this is stands in the assignment; the number is for who looks at a list of
   // processes.
-  const bool numbered = words.size() == 5 && words[3] == "--node";
+  using trainyard::supervisor::TokenFrom;
+  const bool by_input = words.size() == 6 && words[5] == "--token-stdin";
+  const bool numbered = (words.size() == 5 || by_input) && words[3] == "--node";
   if ((words.size() == 3 || numbered) && words[0] == "supervise" && words[1] == "--folder") {
-    return trainyard::supervisor::supervise(words[2]);
+    return trainyard::supervisor::supervise(
+        words[2], by_input ? TokenFrom::standard_input : TokenFrom::assignment);
   }
   if (words.size() >= 2 && words[0] == "relay") return relay(words);
   const std::vector<std::string> plain(words.begin(), words.end());

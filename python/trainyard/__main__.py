@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from .errors import Denied, NotFound, RunFailed, TrainyardError, Unavailable, UserError
+from .errors import Denied, NotFound, RunFailed, TrainyardError, Unavailable, UserError, printable
 
 
 def main(words: list[str] | None = None) -> int:
@@ -14,11 +14,11 @@ def main(words: list[str] | None = None) -> int:
     try:
         return options.act(options) or 0
     except TrainyardError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print("error: " + printable(error, keep="\n"), file=sys.stderr)
         codes = ((UserError, 2), (Denied, 3), (NotFound, 4), (Unavailable, 6), (RunFailed, 1))
         return next((code for kind, code in codes if isinstance(error, kind)), 5)
     except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print("error: " + printable(error, keep="\n"), file=sys.stderr)
         return 6
     except KeyboardInterrupt:
         return 130
@@ -123,7 +123,7 @@ def _follow(run) -> int:
     code = state.get("exitCode")
     code = int(state["status"] != "Completed") if code is None else code
     if state.get("error"):
-        print(f"{state['status']}: {state['error']}", file=sys.stderr)
+        print(f"{state['status']}: {printable(state['error'])}", file=sys.stderr)
     print(f"run {run.id}: {state['status']}, exit {code}", file=sys.stderr)
     return code
 
@@ -137,8 +137,8 @@ def _runs(options) -> None:
     for number, run in enumerate(server.pages("/runs", query, page=min(options.last, 200))):
         if number == options.last:
             return
-        print(f"{run['id']:<28} {run['status']:<16} {run['experiment']:<20} "
-              f"{run['createdAt'][:19]:<21} {run['name']}")
+        print(printable(f"{run['id']:<28} {run['status']:<16} {run['experiment']:<20} "
+                        f"{run['createdAt'][:19]:<21} {run['name']}"))
 
 
 def _show(options) -> None:

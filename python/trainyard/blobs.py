@@ -15,13 +15,14 @@ _CHUNK = 256 * 1024
 _HEAD = 40
 
 
-def upload_missing(server, captured: Captured) -> int:
+def upload_missing(server, captured: Captured, workspace: str = "") -> int:
     """Sends missing blobs in packs, then the tree's own text; returns how many files it sent. The
-    tree goes last, so a server that has it has everything it names."""
-    if not _missing(server, [captured.id]):
+    tree goes last, so a server that has it has everything it names. ``workspace`` is the one it
+    is submitted to."""
+    if not _missing(server, [captured.id], workspace):
         return 0
     by_digest = {entry.digest: entry for entry in captured.entries if entry.is_file}
-    wanted = [by_digest[digest] for digest in _missing(server, sorted(by_digest))]
+    wanted = [by_digest[digest] for digest in _missing(server, sorted(by_digest), workspace)]
     wanted.sort(key=lambda entry: entry.path)
     sent = len(wanted)
     for _ in range(_ROUNDS_MAX):
@@ -40,11 +41,11 @@ def upload_missing(server, captured: Captured) -> int:
     return sent
 
 
-def _missing(server, digests: list[str]) -> list[str]:
+def _missing(server, digests: list[str], workspace: str) -> list[str]:
     missing = []
     for begin in range(0, len(digests), _ASK_MAX):
-        answer = server.call("POST", "/blobs/missing", {"digests": digests[begin:begin + _ASK_MAX]},
-                             again=True)
+        answer = server.call("POST", "/blobs/missing", {"digests": digests[begin:begin + _ASK_MAX],
+                                                        "workspace": workspace}, again=True)
         missing += answer["missing"]
     return missing
 
@@ -84,6 +85,9 @@ def _head(digest: str, size: int) -> bytes:
 def _pieces(folder: bytes, pack: list[Entry]):
     for entry in pack:
         yield _head(entry.digest, entry.size)
+        if entry.replaced is not None:
+            yield entry.replaced
+            continue
         left = entry.size
         try:
             file = open(os.path.join(folder, entry.path), "rb")

@@ -8,6 +8,7 @@ import os
 import stat
 import time
 
+from . import redact
 from .errors import Conflict, UserError
 from .ignore import IgnoreFile, Level
 from .tree import Entry, write_tree
@@ -42,6 +43,7 @@ def capture(folder: str, excluded: list[str] | None = None) -> Captured:
     entries = []
     for entry in sorted(walk.found, key=lambda found: found.path):
         if not entry.is_file or _read(walk.root, entry, walk.ignore_file):
+            _take_out_password(walk.root, entry)
             entries.append(entry)
     return Captured(folder, entries)
 
@@ -152,6 +154,20 @@ def _read(root: bytes, entry: Entry, ignore_file: str) -> bool:
     raise Conflict(f"{os.fsdecode(path)} changes while it is read",
                    "Try again when nothing writes to it, or leave it out by a line in "
                    f"{ignore_file}.")
+
+
+def _take_out_password(root: bytes, entry: Entry) -> None:
+    """A password in a run configuration is not kept with the run."""
+    if not entry.is_file or entry.size > redact.FILE_MAX or not redact.may_hold_password(entry.path):
+        return
+    with open(os.path.join(root, entry.path), "rb") as file:
+        kept = redact.without_passwords(file.read(redact.FILE_MAX))
+    if kept is None:
+        return
+    warn(f"{os.fsdecode(entry.path)}: its password is not kept with the run")
+    entry.replaced = kept
+    entry.size = len(kept)
+    entry.digest = hashlib.sha256(kept).hexdigest()
 
 
 def _hash(file, entry: Entry, size: int) -> bool:

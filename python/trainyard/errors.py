@@ -16,6 +16,17 @@ class TrainyardError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
+def printable(text: object, keep: str = "") -> str:
+    """A text from elsewhere as a terminal may be shown it: without characters that move the cursor
+    or turn the direction of writing."""
+    return "".join(" " if _is_control(c) and c not in keep else c for c in str(text))
+
+
+def _is_control(c: str) -> bool:
+    return (c < " " or "\x7f" <= c <= "\x9f" or c in "\u200e\u200f" or "\u202a" <= c <= "\u202e"
+            or "\u2066" <= c <= "\u2069")
+
+
 class UserError(TrainyardError, ValueError):
     """The request is wrong: it will be just as wrong the next time."""
 

@@ -87,7 +87,7 @@ class Experiment:
         if snapshot_directory is not None:
             from .blobs import upload_missing
             captured = _capture(snapshot_directory)
-            upload_missing(self._workspace._server(), captured)
+            upload_missing(self._workspace._server(), captured, self._workspace.name)
             snapshot = captured.id
         return start_run(self, display_name, outputs, snapshot=snapshot, tags=tags)
 
@@ -132,7 +132,7 @@ def _send(server, run_id: str, spec: dict, captured) -> dict:
             except NotFound as error:
                 if not error.message.startswith("snapshot"):
                     raise
-            upload_missing(server, captured)
+            upload_missing(server, captured, spec["workspace"])
             return server.call("POST", "/runs", body, again=True)
         except Unavailable:
             if tries == _TRIES:

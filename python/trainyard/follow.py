@@ -7,7 +7,7 @@ import struct
 import sys
 import time
 
-from .errors import RunFailed, TrainyardError, Unavailable
+from .errors import RunFailed, TrainyardError, Unavailable, printable
 from .run import FINAL
 
 _HEAD = struct.Struct("<cII")  # Kind, rank, size.
@@ -38,7 +38,7 @@ def wait_for(run, show_output: bool, raise_on_error: bool) -> dict:
         code = details.get("exitCode")
         ended = f"run {run.id}: {details.get('status')}"
         ended += f", exit {code}" if code is not None else ""
-        raise RunFailed(f"{ended}: {why}" if why else ended, details=details)
+        raise RunFailed(f"{ended}: {printable(why)}" if why else ended, details=details)
     return details
 
 
@@ -46,7 +46,7 @@ def _summary(run_id: str, details: dict) -> str:
     lines = ["", "Execution Summary", "=================", f"RunId: {run_id}",
              f"Web View: {details.get('studioUrl') or ''}", f"Status: {details.get('status')}"]
     if details.get("error"):
-        lines.append(f"Error: {details['error']}")
+        lines.append(f"Error: {printable(details['error'])}")
     return "\n".join(lines) + "\n"
 
 
@@ -187,7 +187,7 @@ class Console:
         self._lines.clear()
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text, keep="\n"), file=sys.stderr, flush=True)
 
     def _put(self, kind: bytes, data: bytes) -> None:
         stream = sys.stderr if kind == b"e" else sys.stdout
@@ -210,7 +210,7 @@ class _Lost:
         now = time.monotonic()
         if self._since is None:
             self._since = now
-            print(f"the server does not answer ({error.message}); looking for it again",
+            print(f"the server does not answer ({printable(error.message)}); looking for it again",
                   file=sys.stderr)
         if now - self._since > _LOST_MAX_S:
             raise error

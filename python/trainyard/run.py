@@ -187,6 +187,15 @@ class Run(RunLogging):
         """Asks the run to stop."""
         self._data = self._server().call("POST", f"/runs/{self._id}/cancel", {})
 
+    def delete(self, now: bool = False) -> None:
+        """Deletes the run, which must be over, and all below it. For seven days `restore` brings
+        it back, unless it is deleted ``now``."""
+        self._server().call("DELETE", f"/runs/{self._id}" + ("?now=1" if now else ""))
+
+    def restore(self) -> None:
+        """Brings a deleted run back."""
+        self._data = self._server().call("POST", f"/runs/{self._id}/restore", {})
+
     def complete(self, **_) -> None:
         """Ends a run that a program reports by itself: well."""
         self._end("Completed", "")

@@ -7,6 +7,7 @@ import tempfile
 import time
 
 from .errors import NotFound, Unavailable, UserError
+from .new_files import folder_below, new_file, new_link
 from .server import quote_path
 
 _CHUNK = 1 << 20
@@ -181,22 +182,22 @@ def download_file(run, name: str, output: str | None) -> None:
     target = output or name.rsplit("/", 1)[-1]
     if os.path.isdir(target) or target.endswith(("/", os.sep)):
         target = os.path.join(target, name.rsplit("/", 1)[-1])
-    folder = os.path.dirname(os.path.abspath(target))
-    os.makedirs(folder, exist_ok=True)
+    folder, place = os.path.split(os.path.abspath(target))
+    _download_below(run, name, folder, place)
+
+
+def _download_below(run, name: str, folder: str, place: str) -> None:
+    """To ``place`` in the user's ``folder``, through no link on the way."""
     here = _local_file(run, name)
-    part = f"{target}.part-{os.getpid()}"
-    try:
+    target = os.path.join(folder, place)
+    if here is not None and os.path.exists(target) and os.path.samefile(here, target):
+        return
+    with new_file(folder, place) as out:
         if here is None:
-            with open(part, "wb") as out:
-                fetch_file(run, name, out)
-        elif os.path.exists(target) and os.path.samefile(here, target):
-            return
+            fetch_file(run, name, out)
         else:
-            shutil.copyfile(here, part)
-        os.replace(part, target)
-    except BaseException:
-        _remove(part)
-        raise
+            with open(here, "rb") as source:
+                shutil.copyfileobj(source, out, _CHUNK)
 
 
 def fetch_file(run, name: str, out) -> None:
@@ -219,11 +220,11 @@ def download_files(run, prefix, output_directory, output_paths, append_prefix: b
         raise UserError(f"download_files: {len(output_paths)} output_paths for {len(names)} files")
     for i, name in enumerate(names):
         check_relative(name)
-        place = name if append_prefix or not prefix else name[len(prefix):].lstrip("/")
         if output_paths is not None:
-            place = output_paths[i]
-        target = os.path.join(output_directory or ".", place or name.rsplit("/", 1)[-1])
-        download_file(run, name, target)
+            download_file(run, name, os.path.join(output_directory or ".", output_paths[i]))
+            continue
+        place = name if append_prefix or not prefix else name[len(prefix):].lstrip("/")
+        _download_below(run, name, output_directory or ".", place or name.rsplit("/", 1)[-1])
 
 
 def download_logs(run, destination: str | None) -> list[str]:
@@ -233,7 +234,7 @@ def download_logs(run, destination: str | None) -> list[str]:
         if file.get("kind") in ("console", "log", "system"):
             check_relative(file["path"])
             paths.append(os.path.join(folder, file["path"]))
-            download_file(run, file["path"], paths[-1])
+            _download_below(run, file["path"], folder, file["path"])
     return paths
 
 
@@ -247,18 +248,13 @@ def restore_snapshot(run, path: str | None) -> str:
     entries = read_tree(run._server().send("GET", f"/runs/{run.id}/snapshot"))
     for entry in entries:
         if entry.kind == "link":
-            continue  # At the end, so that nothing is written through one.
-        target = os.path.join(os.fsencode(folder), entry.path)
-        os.makedirs(target if entry.kind == "folder" else os.path.dirname(target), exist_ok=True)
-        if entry.kind != "folder":
-            with open(target, "xb") as out:
-                run._server().stream(f"/blobs/{entry.digest}", None, out.write)
-            os.chmod(target, 0o755 if entry.kind == "exec" else 0o644)
-    for entry in entries:
-        if entry.kind == "link":
-            target = os.path.join(os.fsencode(folder), entry.path)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            os.symlink(entry.target, target)
+            new_link(folder, entry.path, entry.target)
+        elif entry.kind == "folder":
+            with folder_below(folder, entry.path):
+                pass
+        else:
+            with new_file(folder, entry.path, 0o755 if entry.kind == "exec" else 0o644) as out:
+                run._server().stream(f"/runs/{run.id}/blobs/{entry.digest}", None, out.write)
     return folder
 
 

@@ -1,7 +1,11 @@
 """Runs in lists: a server's pages as iterators of Run, filtered."""
 from __future__ import annotations
 
+import json
+
 from .run import Run
+
+ENTRY_FIELDS = 100  # An entry of a list has at most so many tags and parameters each.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,20 +15,23 @@ if TYPE_CHECKING:
 def list_runs(experiment, query: dict, tags=None, properties=None, kind=None) -> Iterator[Run]:
     """Runs of the server's list that fit, the newest first. ``tags`` and ``properties`` are a key,
     or keys and values; ``kind`` is ``script`` or ``interactive``."""
-    if isinstance(tags, str):
-        query = dict(query, tag=tags)
-    elif tags:
-        key, value = next(iter(tags.items()))
-        query = dict(query, tag=f"{key}={value}")
+    if tags:
+        wanted = {tags: None} if isinstance(tags, str) else {str(k): str(v) for k, v in tags.items()}
+        query = dict(query, tags=json.dumps(wanted, ensure_ascii=False))
     workspace = experiment.workspace
     for item in workspace._server().pages("/runs", query):
         home = experiment
         if item.get("experiment") not in (None, experiment.name):
             from .experiment import Experiment
             home = Experiment(workspace, item["experiment"])
-        run = Run(home, item["id"], data=item)
-        if fits(run, tags, properties, kind):
+        run = Run(home, item["id"], data=item if is_whole(item) else None)
+        if fits(run, None, properties, kind):  # The server has looked at the tags.
             yield run
+
+
+def is_whole(item: dict) -> bool:
+    """Whether an entry of a list has all tags and parameters of its run."""
+    return all(len(item.get(key) or ()) < ENTRY_FIELDS for key in ("tags", "parameters"))
 
 
 def list_children(run: Run, recursive: bool, tags, properties, kind, status) -> Iterator[Run]:
@@ -42,6 +49,8 @@ def list_children(run: Run, recursive: bool, tags, properties, kind, status) -> 
 
 
 def fits(run: Run, tags, properties, kind) -> bool:
+    if not tags and not properties and kind is None:
+        return True
     known = run._known()
     kind = {"azureml.scriptrun": "script"}.get(kind, kind)
     return (has(known.get("tags"), tags) and has(known.get("properties"), properties)

@@ -48,9 +48,7 @@ class RunLogging:
         """
         at = "" if step is None else _step(step)
         line = f'{{"k":"metric","n":{_name(name)},"v":{scalar(value)},"t":{_now()}{at}{self._tail}'
-        if len(line) > _LINE_MAX:
-            raise ValueError(_too_large(name))
-        self._words().write(line)
+        self._write(line, name)
 
     @never_raises
     def log_list(self, name: str, value, description: str = "") -> None:
@@ -111,7 +109,7 @@ class RunLogging:
     @never_raises
     def log_parameter(self, name: str, value) -> None:
         """Notes what the run was made with. One value a name: the last."""
-        self._words().write(f'{{"k":"param","n":{_name(name)},"v":{quote(str(value))}{self._tail}')
+        self._write(f'{{"k":"param","n":{_name(name)},"v":{quote(str(value))}{self._tail}', name)
 
     @never_raises
     def log_parameters(self, parameters: dict) -> None:
@@ -140,18 +138,23 @@ class RunLogging:
     def _put_tags(self, changes: dict) -> None:
         for key, value in changes.items():
             text = "null" if value is None else quote(value)
-            self._words().write(f'{{"k":"tag","n":{_name(key)},"v":{text}{self._tail}')
+            self._write(f'{{"k":"tag","n":{_name(key)},"v":{text}{self._tail}', key)
 
     @never_raises
     def _put_properties(self, properties: dict) -> None:
         for key, value in properties.items():
-            self._words().write(f'{{"k":"property","n":{_name(key)},"v":{quote(value)}{self._tail}')
+            self._write(f'{{"k":"property","n":{_name(key)},"v":{quote(value)}{self._tail}', key)
 
     # ---- lines ----
 
     def _put(self, kind: str, name: str, value: str) -> None:
         line = f'{{"k":"{kind}","n":{_name(name)},"v":{value},"t":{_now()}{self._tail}'
+        self._write(line, name)
+
+    def _write(self, line: str, name: str) -> None:
         if len(line) > _LINE_MAX:
+            # The server counts what was left out, and the run has a warning.
+            self._words().write(f'{{"k":"dropped","n":{quote(str(name)[:80])}{self._tail}')
             raise ValueError(_too_large(name))
         self._words().write(line)
 

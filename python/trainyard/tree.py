@@ -14,7 +14,7 @@ _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 class Entry:
     """Something in a folder. ``kind``: file, exec, link, or folder (an empty one)."""
 
-    __slots__ = ("kind", "path", "size", "digest", "target")
+    __slots__ = ("kind", "path", "size", "digest", "target", "replaced")
 
     def __init__(self, kind: str, path: bytes, size: int = 0, digest: str = "",
                  target: bytes = b"") -> None:
@@ -23,6 +23,7 @@ class Entry:
         self.size = size
         self.digest = digest  # Of a file's bytes, in hex.
         self.target = target  # Of a link, as it was written.
+        self.replaced: bytes | None = None  # What is kept in place of the file's own bytes.
 
     @property
     def is_file(self) -> bool:

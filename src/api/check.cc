@@ -49,8 +49,10 @@ Result<Json> Check::all() {
   if (Status database = parts_.store.check(); !database) {
     found("database", "trainyard.db", database.error().message);
   }
-  store::RunFilter filter{
-      .children = true, .archived = store::RunFilter::Archived::any, .limit = kRunsAtOnce};
+  store::RunFilter filter{.children = true,
+                          .archived = store::RunFilter::Archived::any,
+                          .deleted = true,
+                          .limit = kRunsAtOnce};
   for (bool more = true; more;) {
     TRY_SET(const std::vector<Run> runs, parts_.store.runs(filter));
     for (const Run& run : runs) {

@@ -395,6 +395,40 @@ Result<std::string> Environments::platform(const Recipe& recipe) const {
   return env::platform_of(recipe, parts_.settings);
 }
 
+std::string Environments::tree_of(const std::string& hash) const {
+  const auto held = shelf_.find(hash);
+  return held && *held ? (*held)->realised.tree : std::string();
+}
+
+Result<std::vector<std::string>> Environments::trees() const {
+  TRY_SET(const std::vector<env::Shelf::Kept> all, shelf_.all());
+  std::vector<std::string> trees;
+  for (const env::Shelf::Kept& kept : all) {
+    if (!kept.realised.tree.empty()) trees.push_back(kept.realised.tree);
+  }
+  return trees;
+}
+
+env::Shelf::Trimmed Environments::remove_idle(
+    WallTime before, const std::function<bool(const std::string& hash)>& unused, bool dry_run) {
+  env::Shelf::Trimmed removed;
+  const auto all = shelf_.all();
+  if (!all) {
+    parts_.log.warn("environments not listed", {{"error", all.error().message}});
+    return removed;
+  }
+  const auto leaves = [this](const Realised& realised) { images_.forget(realised); };
+  for (const env::Shelf::Kept& kept : *all) {
+    if (kept.used >= before || !unused(kept.realised.hash)) continue;
+    const Result<bool> gone = dry_run ? true : shelf_.discard(kept.realised, leaves);
+    if (!gone) parts_.log.warn("environment not removed", {{"error", gone.error().message}});
+    if (!gone || !*gone) continue;
+    removed.environments += 1;
+    removed.bytes += kept.realised.bytes;
+  }
+  return removed;
+}
+
 void Environments::trim() {
   // Also without a limit: what was left half-made goes, and what is new is synced.
   const uint64_t most = parts_.bytes_max == 0 ? UINT64_MAX : parts_.bytes_max;

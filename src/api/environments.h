@@ -45,8 +45,6 @@ class Environments {
         build;
     // What programs of a build are confined by; empty: nothing, for tests.
     std::function<Result<env::Sandbox>()> sandbox = {};
-    // Paths of Pythons that a recipe of any role may name.
-    std::vector<std::string> interpreters = {};
     // Whether a user is an admin: theirs may be built where there is no sandbox.
     std::function<bool(const std::string& user)> trusts = {};
     // For nodes elsewhere: has it made by another machine, if that is to be so. Ends when it is.
@@ -92,7 +90,14 @@ class Environments {
   // What a run with it waits for, in words; empty: nothing, or nobody asked for it yet.
   std::string words(const Environment& environment);
 
-  const std::vector<std::string>& interpreters() const { return parts_.interpreters; }
+  // The tree of a packed one; empty: it is not packed, or not here.
+  std::string tree_of(const std::string& hash) const;
+  // Trees of blobs that packed ones consist of.
+  Result<std::vector<std::string>> trees() const;
+  // Takes away those that nobody used since `before` and that are `unused`; what failed is logged.
+  env::Shelf::Trimmed remove_idle(WallTime before,
+                                  const std::function<bool(const std::string& hash)>& unused,
+                                  bool dry_run);
 
   // What its hash has to know of this machine.
   Result<std::string> platform(const Recipe& recipe) const;

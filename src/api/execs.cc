@@ -104,6 +104,12 @@ Status Execs::stop(std::string_view id) {
   });
 }
 
+void Execs::stop_all_by(std::string_view user) {
+  all_.with([&](All& all) {
+    for (auto& [id, exec] : all) exec.stopped = exec.stopped || exec.wanted.by == user;
+  });
+}
+
 bool Execs::stopped(std::string_view id) {
   return all_.with([&](const All& all) {
     const auto found = all.find(id);

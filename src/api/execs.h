@@ -43,6 +43,8 @@ class Execs {
   // `error`: why it did not run, or not to its own end.
   Status end(std::string_view id, std::string_view place, int code, SteadyTime now,
              std::optional<Error> error = {});
+  // Ends all that this user began.
+  void stop_all_by(std::string_view user);
   // Nobody waits for it any more: who runs it ends it, and who has not taken it never does.
   Status stop(std::string_view id);
   bool stopped(std::string_view id);  // Or not known.

@@ -1,8 +1,17 @@
 #include "api/house.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "api/shells.h"
 
 namespace trainyard::api {
+namespace {
+
+// Slow requests have a quarter of the CPUs.
+int slow_places() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 4); }
+
+}  // namespace
 
 House::House(Parts parts)
     : clock(parts.clock),
@@ -12,7 +21,10 @@ House::House(Parts parts)
       blobs(parts.blobs),
       logs(parts.logs),
       trees(parts.blobs),
-      watch([this](const RunId& id) { return control->run(id); }) {}
+      tree_digests(trees),
+      claims(parts.clock),
+      watch([this](const RunId& id) { return control->run(id); }),
+      slow_lane(slow_places(), [this] { server->notify(kSlowKey); }) {}
 
 House::~House() = default;
 
@@ -42,6 +54,29 @@ void House::run_changed(const RunId& run) {
 
 void House::run_printed(const RunId& run) {
   if (is_open()) server->notify(output_key(run));
+}
+
+void House::add_note(const RunId& run, std::string_view line) {
+  const auto write = [&]() -> Status {
+    std::lock_guard lock(notes_);
+    TRY_SET(const store::Store::RunFile file, store.file(run, "system_logs/server.txt"));
+    TRY_SET(const uint64_t size, logs.file_size(run, file.number));
+    const std::string whole = format_time(clock.wall()) + " " + std::string(line) + "\n";
+    const auto reset = file.created ? logs::LogStore::Reset::yes : logs::LogStore::Reset::no;
+    TRY(logs.append_file(run, file.number, file.created ? 0 : size, whole, reset));
+    return {};
+  };
+  if (const Status written = write(); !written) {
+    log.warn("note not kept", {{"run", run.value}, {"error", written.error().message}});
+  }
+  run_printed(run);
+}
+
+void House::seal(const RunId& run) {
+  for (const Status& synced : {logs.seal(run), blobs.sync()}) {
+    if (synced) continue;
+    log.warn("not synced", {{"run", run.value}, {"error", synced.error().message}});
+  }
 }
 
 Result<const seal::Box*> House::box() {

@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "api/execs.h"
+#include "api/pins.h"
+#include "api/reach.h"
 #include "api/run_watch.h"
+#include "api/slow_lane.h"
 #include "api/trees.h"
 #include "base/clock.h"
 #include "base/home.h"
@@ -23,6 +26,7 @@
 
 namespace trainyard::api {
 
+class Collector;
 class Environments;
 class Gate;
 class Machines;
@@ -68,6 +72,7 @@ class House {
   void open(control::Control& opened_control, http::Server& opened_server, Facts known,
             std::function<void()> stop);
   static constexpr std::string_view kOpenKey = "open";  // Of requests that wait for open().
+  static constexpr std::string_view kSlowKey = "slow";  // Of those that wait for `slow_lane`.
   bool is_open() const { return open_.load(std::memory_order_acquire); }
 
   // From now on nothing is parked: what waits answers with what there is, and commands on clusters
@@ -79,6 +84,11 @@ class House {
   void run_changed(const RunId& run);
   // Wakes who reads its console and files.
   void run_printed(const RunId& run);
+  // Adds a line to the server's own log of the run, system_logs/server.txt.
+  void add_note(const RunId& run, std::string_view line);
+  // What the run printed and put out outlives the power. A disk that cannot is noted in our log: it
+  // must not keep a run from ending.
+  void seal(const RunId& run);
 
   // The name of a system user; `look_up` is asked once each.
   std::string system_name(unsigned uid, std::string (*look_up)(unsigned));
@@ -95,6 +105,8 @@ class House {
   static std::string environment_key(std::string_view hash) {
     return "environment/" + std::string(hash);
   }
+  // Waits until the server has read an image that is a file.
+  static std::string image_key(std::string_view image) { return "image/" + std::string(image); }
   // Of a machine that waits for orders.
   static std::string machine_key(std::string_view key) { return "machine/" + std::string(key); }
 
@@ -105,13 +117,18 @@ class House {
   blob::Store& blobs;
   logs::LogStore& logs;
   Trees trees;
+  TreeDigests tree_digests;
+  Claims claims;
   RunWatch watch;
+  SlowLane slow_lane;
   Guarded<OwnToken> own_token;
-  // One backup or check at a time: each takes a worker for as long as it lasts.
+  // One backup, check or collection at a time: a backup must not miss what a collection removes.
   std::mutex upkeep;
+  Pins pins;
   Execs execs;
-  // Of the outputs of interactive runs: each file makes a new tree of the one before.
-  std::mutex outputs;
+  // Files of interactive runs that are not in a tree yet, by run (api/outputs.h). The lock is held
+  // while a tree is made.
+  Guarded<std::map<std::string, int64_t>> outputs;
 
   // Valid once open.
   control::Control* control = nullptr;
@@ -119,6 +136,7 @@ class House {
   Machines* machines = nullptr;          // The same.
   Environments* environments = nullptr;  // The same.
   Gate* gate = nullptr;                  // The same.
+  Collector* collector = nullptr;        // The same.
   http::Server* server = nullptr;
   std::unique_ptr<Shells> shells;
   Facts facts;
@@ -127,6 +145,7 @@ class House {
  private:
   std::atomic<bool> open_{false};
   std::atomic<bool> stopping_{false};
+  std::mutex notes_;  // One line at a time.
   Guarded<std::map<unsigned, std::string>> system_names_;
   Guarded<std::optional<seal::Box>> box_;
 };

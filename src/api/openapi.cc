@@ -20,6 +20,8 @@ std::string_view words_for(Needs needs) {
       return "admin, over the Unix socket";
     case Needs::attempt:
       return "the attempt itself";
+    case Needs::handover:
+      return "the one-time token in the attempt's job";
     case Needs::node_token:
       return "a one-time node token";
     case Needs::machine:

@@ -10,6 +10,12 @@ namespace trainyard::api {
 Result<http::Response> show_stand(const Call& call, const Environment& environment,
                                   const std::string& workspace);
 
+// Parks the request while the server reads the file that the environment's image is: a large one
+// takes minutes, and no request may hold a thread that long. Nothing: go on.
+std::optional<http::Response> wait_for_image(const Call& call, std::string_view workspace,
+                                             const Environment& asked,
+                                             const control::EnvironmentUse& use);
+
 // A run was submitted: its environment is made while the run waits for its turn, or is held.
 void make_ahead(House& house, const Run& run);
 

@@ -39,11 +39,14 @@ constexpr RoleRow kTable[] = {
     {post, "/api/v1/server/stop", "-nnnn nnn"},  // Only over the Unix socket, as the next two.
     {post, "/api/v1/server/backup", "-nnnn nnn"},
     {post, "/api/v1/server/check", "-nnnn nnn"},
+    {post, "/api/v1/server/gc", "-nnny nnn"},
+    {get, "/api/v1/server/gc", "-nnny nnn"},
     {get, "/api/v1/targets", "-yyyy yyy"},
 
     {get, "/api/v1/users", "-yyyy nnn"},
     {post, "/api/v1/users", "-nnny nnn"},
     {del, "/api/v1/users/{name}", "-nnny nnn"},
+    {patch, "/api/v1/users/{name}", "-nnny nnn"},
     {get, "/api/v1/tokens", "-yyyy nnn"},
     {post, "/api/v1/tokens", "-yyyy nnn"},
     {del, "/api/v1/tokens/{id}", "-yyyy nnn"},
@@ -54,6 +57,11 @@ constexpr RoleRow kTable[] = {
     {patch, "/api/v1/workspaces/{name}", "-nnny nnn"},
     {del, "/api/v1/workspaces/{name}", "-nnny nnn"},
     {get, "/api/v1/workspaces/{name}/experiments", "-yyyy yyn"},
+    {get, "/api/v1/workspaces/{name}/members", "-yyyy nnn"},
+    {put, "/api/v1/workspaces/{name}/members/{user}", "-nnny nnn"},  // Or its own admin.
+    {del, "/api/v1/workspaces/{name}/members/{user}", "-nnny nnn"},
+    {del, "/api/v1/workspaces/{name}/experiments", "-nyyy nnn"},  // Whose runs are all their own.
+    {post, "/api/v1/workspaces/{name}/experiments/restore", "-nyyy nnn"},
     {get, "/api/v1/workspaces/{name}/secrets", "-yyyy nnn"},  // Names alone.
     {put, "/api/v1/workspaces/{name}/secrets/{secret}", "-nyyy nnn"},
     {del, "/api/v1/workspaces/{name}/secrets/{secret}", "-nyyy nnn"},
@@ -71,10 +79,13 @@ constexpr RoleRow kTable[] = {
     {get, "/api/v1/workspaces/{workspace}/environments/{environment}", "-yyyy yyn"},
     {get, "/api/v1/workspaces/{workspace}/environments/{environment}/state", "-nyyy nnn"},
     {patch, "/api/v1/workspaces/{workspace}/environments/{environment}", "-nyyy nnn"},
+    {del, "/api/v1/workspaces/{workspace}/environments/{environment}", "-nyyy nnn"},
     {post, "/api/v1/environments/read", "-yyyy yyy"},
     {get, "/api/v1/curated-environments", "-yyyy yyy"},
     {put, "/api/v1/curated-environments/{environment}", "-nnny nnn"},
     {del, "/api/v1/curated-environments/{environment}", "-nnny nnn"},
+    {get, "/api/v1/policies", "-yyyy nnn"},
+    {put, "/api/v1/policies/{role}", "-nnny nnn"},
     {get, "/api/v1/sizes", "-yyyy yyy"},
     {put, "/api/v1/sizes/{size}", "-nnny nnn"},
     {del, "/api/v1/sizes/{size}", "-nnny nnn"},
@@ -84,6 +95,8 @@ constexpr RoleRow kTable[] = {
     {get, "/api/v1/runs/{id}", "-yyyy yyn"},
     {get, "/api/v1/runs/{id}/spec", "-yyyy yyn"},
     {patch, "/api/v1/runs/{id}", "-nnyy ynn", "{}"},
+    {del, "/api/v1/runs/{id}", "-nnyy nnn"},
+    {post, "/api/v1/runs/{id}/restore", "-nnyy nnn"},
     {post, "/api/v1/runs/{id}/cancel", "-nnyy ynn"},
     {post, "/api/v1/runs/{id}/end", "-nnyy ynn", R"({"status":"Completed"})"},
     {get, "/api/v1/runs/{id}/wait", "-yyyy yyn"},
@@ -100,6 +113,7 @@ constexpr RoleRow kTable[] = {
     {post, "/api/v1/runs/{id}/attempts/{n}/reports", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/orders", "-nnnn ynn"},
     {get, "/api/v1/runs/{id}/attempts/{n}/assignment", "-nnnn ynn"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/handover", "-nnnn nnn"},  // By the ticket in its job.
     {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/files", "-nnnn ynn"},
     {post, "/api/v1/runs/{id}/attempts/{n}/records/{rank}", "-nnnn ynn"},
@@ -132,8 +146,11 @@ constexpr RoleRow kTable[] = {
     // Content is asked for by its hash: who knows it has it, or was told by who has.
     {post, "/api/v1/blobs", "-nyyy yyy"},
     {post, "/api/v1/blobs/missing", "-nyyy yyy"},
-    {get, "/api/v1/blobs/{digest}", "-yyyy yyy"},
-    {head, "/api/v1/blobs/{digest}", "-yyyy yyy"},
+    // An attempt reads what its run names; others read blobs as files of a run or an environment.
+    {get, "/api/v1/blobs/{digest}", "-nnny yyy"},
+    {head, "/api/v1/blobs/{digest}", "-nnny yyy"},
+    {get, "/api/v1/runs/{id}/blobs/{digest}", "-yyyy yyn"},
+    {get, "/api/v1/workspaces/{workspace}/environments/{environment}/blobs/{digest}", "-yyyy yyn"},
 };
 
 constexpr std::string_view kHowToAdd =
@@ -287,6 +304,129 @@ TEST_CASE("an expired and a revoked token are refused on every route, and it is 
       CHECK(error["kind"] == "denied");
       CHECK(error["message"].get<std::string>().starts_with(kind.word));
     }
+  }
+}
+
+// A workspace for its members, with a run in it.
+struct Closed {
+  People people;
+  Yard& yard = people.yard;
+  RunId run{"shy-finch-1"};
+  std::string member_reader = yard.token_of("mira", Role::submitter);  // Reader in there alone.
+  std::string member = yard.token_of("mo", Role::submitter);
+  std::string member_admin = yard.token_of("max", Role::submitter);
+  std::string outsider = yard.token_of("otto", Role::submitter);
+
+  Closed() {
+    RunSpec spec;
+    spec.workspace = "closed";
+    spec.experiment = "tests";
+    spec.command = {"true"};
+    REQUIRE(yard.store->create_workspace({.name = "closed"}).has_value());
+    add("mira", Role::reader);
+    add("mo", Role::submitter);
+    add("max", Role::admin);
+    REQUIRE(yard.control->submit({run, spec, "mo"}).has_value());
+  }
+
+  void add(const std::string& user, Role role) {
+    const auto change = [&](db::Transaction& transaction) {
+      return store::set_member(transaction, "closed",
+                               {.user = user, .role = role, .added_by = "ada"});
+    };
+    REQUIRE(yard.store->write(Durable::yes, change).has_value());
+  }
+
+  char ask(const RouteRow& route, const RoleRow& row, const std::string& token) {
+    std::string url = people.url(route.pattern);
+    const auto put_in = [](std::string& text, std::string_view what, const std::string& with) {
+      if (const size_t at = text.find(what); at != std::string::npos) {
+        text.replace(at, what.size(), with);
+      }
+    };
+    put_in(url, "/workspaces/default", "/workspaces/closed");
+    put_in(url, "/runs/" + people.run.value, "/runs/" + run.value);
+    std::string body(row.body);
+    put_in(body, R"("workspace":"default")", R"("workspace":"closed")");
+    http::Client client = yard.over_tcp(token);
+    return letter_of(send(client, route.method, url, body).status);
+  }
+};
+
+bool is_about_a_workspace(const RouteRow& route) {
+  return route.pattern.find("/workspaces/{") != std::string_view::npos ||
+         route.pattern.find("/runs/{") != std::string_view::npos ||
+         (route.method == post && route.pattern == "/api/v1/runs");
+}
+
+TEST_CASE("a workspace for its members lets each do what their role in it allows") {
+  for (const RouteRow& route : all_routes()) {
+    const RoleRow* row = find_row(route);
+    if (row == nullptr || !is_about_a_workspace(route)) continue;
+    std::string may(row->may);
+    std::erase(may, ' ');
+    Closed closed;
+    CAPTURE(name_of(route.method, route.pattern));
+    CHECK(closed.ask(route, *row, closed.outsider) == 'n');
+    CHECK(closed.ask(route, *row, closed.people.tokens[reader]) == 'n');
+    CHECK(closed.ask(route, *row, closed.people.tokens[own]) == 'n');  // Of an attempt elsewhere.
+    CHECK(closed.ask(route, *row, closed.member_reader) == may[reader]);
+    CHECK(closed.ask(route, *row, closed.member) == may[owner]);
+    const bool of_members = route.pattern.find("/members/") != std::string_view::npos;
+    CHECK(closed.ask(route, *row, closed.member_admin) == (of_members ? 'y' : may[owner]));
+    CHECK(closed.ask(route, *row, closed.people.tokens[admin]) == may[admin]);
+  }
+}
+
+TEST_CASE("lists leave out what lies in workspaces that are closed to the reader") {
+  Closed closed;
+  const auto names = [&](const std::string& token, const std::string& url, const char* key) {
+    http::Client client = closed.yard.over_tcp(token);
+    std::vector<std::string> found;
+    for (const Json& item : json_of(fetch(client, url))["items"]) found.push_back(item[key]);
+    return found;
+  };
+  const std::vector<std::string> all = {"closed", "default", "elsewhere"};
+  CHECK(names(closed.member, "/api/v1/workspaces", "name") == all);
+  CHECK(names(closed.people.tokens[admin], "/api/v1/workspaces", "name") == all);
+  CHECK(names(closed.outsider, "/api/v1/workspaces", "name") ==
+        std::vector<std::string>{"default", "elsewhere"});
+  const auto sees = [&](const std::string& token) {
+    const auto runs = names(token, "/api/v1/runs", "id");
+    return std::ranges::find(runs, closed.run.value) != runs.end();
+  };
+  CHECK(sees(closed.member_reader));
+  CHECK(sees(closed.people.tokens[admin]));
+  CHECK_FALSE(sees(closed.outsider));
+  CHECK_FALSE(sees(closed.people.tokens[reader]));
+  CHECK_FALSE(sees(closed.people.tokens[own]));
+}
+
+TEST_CASE("what an ended attempt, a node token or a machine may use") {
+  People people;
+  Yard& yard = people.yard;
+  const RunId over = yard.submit("calm-finch-9");
+  const std::string ended = yard.place(over);
+  yard.finish(over);
+  http::Client admins = yard.over_tcp(people.tokens[admin]);
+  const auto make = [&](const char* url, const char* body, const char* key) {
+    return json_of(send(admins, post, url, body))[key].get<std::string>();
+  };
+  const std::string node = make("/api/v1/node-tokens", "{}", "token");
+  const std::string other = make("/api/v1/node-tokens", "{}", "token");
+  http::Client joining = yard.over_tcp(other);
+  const std::string machine = json_of(send(joining, post, "/api/v1/machines",
+                                           R"({"uid":"u-1","facts":{"host":"h"}})"))["credential"];
+  for (const RouteRow& route : all_routes()) {
+    if (route.needs == Needs::nothing) continue;
+    CAPTURE(name_of(route.method, route.pattern));
+    const auto ask = [&](const std::string& token) {
+      http::Client client = yard.over_tcp(token);
+      return send(client, route.method, people.url(route.pattern)).status;
+    };
+    CHECK(ask(ended) == 409);
+    if (route.needs != Needs::node_token) CHECK(ask(node) == 403);
+    if (route.needs != Needs::machine) CHECK(ask(machine) == 403);
   }
 }
 

@@ -4,14 +4,20 @@
 #include <exception>
 
 #include "api/errors.h"
+#include "api/policy.h"
 #include "api/realise.h"
 #include "base/text.h"
+#include "wire/parse.h"
 #include "wire/urls.h"
 
 namespace trainyard::api {
 namespace {
 
 constexpr seconds kSlow{1};
+
+// A load balancer is answered however many others have connected.
+constexpr std::string_view kHealth = "/health";
+constexpr size_t kOpenBodyMax = 1024;  // Of a request by nobody knows whom; none needs a body.
 
 constexpr seconds kOpeningMax{10};  // What a request waits for the server to be ready.
 
@@ -23,6 +29,25 @@ std::optional<AttemptId> attempt_in_url(const http::Request& request) {
   const Result<int64_t> parsed = parse_int(number->second, "attempt");
   if (!parsed || *parsed < 1 || *parsed > INT32_MAX) return std::nullopt;
   return AttemptId{RunId{run->second}, static_cast<int>(*parsed)};
+}
+
+// The workspace in the URL, where there is one.
+std::string_view workspace_in_url(const RouteRow& row, const http::Request& request) {
+  constexpr std::string_view kBefore = "/api/v1/workspaces/{";
+  if (!row.pattern.starts_with(kBefore)) return {};
+  const std::string_view rest = row.pattern.substr(kBefore.size());
+  return request.param(rest.substr(0, rest.find('}')));
+}
+
+// A workspace that does not exist is the handler's to answer.
+Status check_workspace_in_url(House& house, const RouteRow& row, const http::Request& request,
+                              const store::Identity& identity) {
+  const std::string_view workspace = workspace_in_url(row, request);
+  const std::optional<Role> needed = role_needed(row.needs);
+  if (workspace.empty() || !needed) return {};
+  Status may = check_role_in(house, identity, workspace, *needed);
+  if (!may && may.error().kind == ErrorKind::not_found) return {};
+  return may;
 }
 
 // Who asks, if they may; else the answer that says why not.
@@ -47,6 +72,9 @@ std::variant<store::Identity, http::Response> admit(House& house, const RouteRow
   const Status may = check_may(*identity, row.needs, row.attempts, request.peer.unix_socket,
                                attempt_in_url(request));
   if (!may) return error_response(may.error());
+  if (Status in = check_workspace_in_url(house, row, request, *identity); !in) {
+    return error_response(in.error());
+  }
   return *std::move(identity);
 }
 
@@ -87,6 +115,15 @@ http::Handler handler(House& house, const RouteRow& row) {
   };
 }
 
+// The checks of handler(), before the body is read; an answer says why it is refused.
+http::Admission admission(House& house, const RouteRow& row) {
+  return [&house, row](const http::Request& request) -> std::optional<http::Response> {
+    auto admitted = admit(house, row, request);
+    if (auto* refusal = std::get_if<http::Response>(&admitted)) return std::move(*refusal);
+    return std::nullopt;
+  };
+}
+
 http::UploadHandler upload_handler(House& house, const RouteRow& row) {
   using Opened = std::variant<http::Upload, http::Response>;
   return [&house, row](const http::Request& request) -> Opened {
@@ -115,7 +152,7 @@ std::vector<RouteRow> all_routes() {
        {server_routes(), user_routes(), workspace_routes(), run_routes(), file_routes(),
         attempt_routes(), blob_routes(), metric_routes(), secret_routes(), output_routes(),
         node_routes(), compute_routes(), machine_routes(), exec_routes(), realise_routes(),
-        environment_routes()}) {
+        environment_routes(), deletion_routes(), policy_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;
@@ -127,11 +164,14 @@ void add_routes(http::Router& router, House& house) {
                       .pattern = std::string(row.pattern),
                       .handler = {},
                       .upload = {},
-                      .body_max = row.body_max};
+                      .body_max = row.body_max,
+                      .reserved = row.pattern == kHealth};
+    if (row.needs == Needs::nothing) route.body_max = kOpenBodyMax;
     if (row.upload != nullptr) {
       route.upload = upload_handler(house, row);
     } else {
       route.handler = handler(house, row);
+      if (row.needs != Needs::nothing) route.admit = admission(house, row);
     }
     router.add(std::move(route));
   }
@@ -172,7 +212,7 @@ Result<Window> window_of(const http::Request& request, int64_t limit_default) {
 
 Result<Json> body_object(const http::Request& request) {
   if (trim(request.body).empty()) return Json::object();
-  TRY_SET(Json json, wire::parse(request.body));
+  TRY_SET(Json json, wire::parse(request.body, {.stop = request.client_left}));
   if (!json.is_object()) return fail(ErrorKind::invalid, "the body must be a JSON object");
   return json;
 }
@@ -182,37 +222,50 @@ Result<std::string> own_workspace(const Call& call) {
   return run.spec.workspace;
 }
 
-Status check_workspace(const Call& call, std::string_view workspace) {
-  if (!call.identity.attempt) return {};
-  TRY_SET(const std::string own, own_workspace(call));
-  if (own == workspace) return {};
-  return fail(ErrorKind::denied, "an attempt's token reads its own workspace only");
+Status check_workspace(const Call& call, std::string_view workspace, Role needed) {
+  return check_role_in(call.house, call.identity, workspace, needed);
 }
 
-Result<RunId> readable_run(const Call& call) {
+namespace {
+
+Result<store::RunAccess> run_in_url(const Call& call) {
   RunId id{std::string(call.request.param("id"))};
   if (!call.house.watch.knows(id)) {
     TRY(check_name(id.value, "run id"));
     TRY_SET(id, call.house.store.find_run(id.value));
   }
-  if (!call.identity.attempt || call.identity.attempt->run == id) return id;
-  TRY_SET(const Run run, call.house.store.run(id));
-  TRY(check_workspace(call, run.spec.workspace));
-  return id;
+  // Nothing is closed to an admin, and an attempt reads its own run all the time.
+  const bool own = call.identity.attempt && call.identity.attempt->run == id;
+  if (own || (call.identity.role == Role::admin && !call.identity.workspace)) {
+    return store::RunAccess{.id = std::move(id), .user = {}, .parent = {}, .workspace = {}};
+  }
+  store::RunAccess access;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(access, store::run_access(db, id, call.identity.user));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  TRY(check_role_in(call.identity, access.workspace, Role::reader));
+  return access;
+}
+
+}  // namespace
+
+Result<RunId> readable_run(const Call& call) {
+  TRY_SET(store::RunAccess run, run_in_url(call));
+  return std::move(run.id);
 }
 
 Result<RunId> writable_run(const Call& call) {
-  TRY_SET(RunId id, readable_run(call));
+  TRY_SET(store::RunAccess run, run_in_url(call));
+  if (run.workspace.id == 0) return std::move(run.id);
   if (call.identity.attempt) {
-    const RunId& own = call.identity.attempt->run;
-    if (id == own) return id;
-    TRY_SET(const Run run, call.house.store.run(id));
-    if (run.parent == own.value) return id;
+    if (run.parent == call.identity.attempt->run.value) return std::move(run.id);
     return fail(ErrorKind::denied, "an attempt's token changes its own run and children only");
   }
-  if (call.identity.role == Role::admin) return id;
-  TRY_SET(const Run run, call.house.store.run(id));
-  if (run.user == call.identity.user) return id;
+  TRY(check_role_in(call.identity, run.workspace, Role::submitter));
+  const bool admin = role_in(call.identity, run.workspace) == Role::admin;
+  if (admin || run.user == call.identity.user) return std::move(run.id);
   return fail(ErrorKind::denied, "the run is " + run.user + "'s; only they or an admin change it");
 }
 

@@ -40,6 +40,7 @@ std::span<const RouteRow> server_routes();
 std::span<const RouteRow> user_routes();
 std::span<const RouteRow> workspace_routes();
 std::span<const RouteRow> run_routes();
+std::span<const RouteRow> deletion_routes();
 std::span<const RouteRow> file_routes();
 std::span<const RouteRow> attempt_routes();
 std::span<const RouteRow> blob_routes();
@@ -94,16 +95,24 @@ http::Response answer_page(const Window& window, size_t count, Item&& item) {
 // The body as a JSON object.
 Result<Json> body_object(const http::Request& request);
 
-// The run that {id} begins; not_found, or denied to an attempt of another workspace.
+// The run that {id} begins; not_found, or denied to who may not look into its workspace.
 Result<RunId> readable_run(const Call& call);
-// The same, and the caller may change it: who made it, an admin, or an attempt its own run and
-// children.
+// The same, and the caller may change it: who made it, an admin of the server or of its workspace,
+// or an attempt its own run and children.
 Result<RunId> writable_run(const Call& call);
-// `denied` to an attempt's token unless it is of this workspace.
+// Routes below /workspaces/{…} are checked before their handler runs.
 inline std::string_view workspace_in(const Call& call) { return call.request.param("workspace"); }
-Status check_workspace(const Call& call, std::string_view workspace);
+// `denied` unless the caller has this role in the workspace: for names that are not in the URL.
+Status check_workspace(const Call& call, std::string_view workspace, Role needed = Role::reader);
 // Says which machine `local` is, and refuses one that is not for who asks. routes_machines.cc.
 Status settle_target(const Call& call, RunSpec& spec);
+// May the caller name this tree in what they submit to the workspace? routes_blobs.cc.
+Status check_may_name(const Call& call, std::string_view workspace, std::string_view tree);
+// When what is deleted now counts as deleted: ?now=1 leaves no time to restore it.
+// routes_deletion.cc.
+Result<WallTime> deletion_time(const Call& call);
+// Has rows removed that nobody can restore any more.
+void purge_soon(const Call& call);
 // The workspace of the attempt whose token this is.
 Result<std::string> own_workspace(const Call& call);
 

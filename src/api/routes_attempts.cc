@@ -26,8 +26,15 @@ Status check_may_write(const Call& call) {
 }
 
 Result<http::Response> take_reports(const Call& call) {
-  TRY_SET(const AttemptNode node, node_of(call));
+  TRY_SET(AttemptNode node, node_of(call));
   TRY_SET(const Json body, body_object(call.request));
+  // A supervisor of an earlier version tells neither.
+  if (body.contains("instance")) {
+    TRY_SET(node.instance, wire::string_member(body, "instance"));
+  }
+  if (body.contains("epoch")) {
+    TRY_SET(node.epoch, wire::string_member(body, "epoch"));
+  }
   std::vector<Report> reports;
   const auto list = body.find("reports");
   if (list != body.end() && !list->is_array()) {
@@ -39,18 +46,10 @@ Result<http::Response> take_reports(const Call& call) {
       reports.push_back(std::move(report));
     }
   }
-  // What the run printed and put out is on disk before the word that it is over. A disk that cannot
-  // must not keep the run from ending.
+  // What the run printed and put out is on disk before it is recorded as over.
   const bool ended = std::ranges::any_of(
       reports, [](const Report& report) { return report.kind == ReportKind::ended; });
-  if (ended) {
-    for (const Status& synced :
-         {call.house.logs.seal(attempt_of(call).run), call.house.blobs.sync()}) {
-      if (synced) continue;
-      call.house.log.warn("not synced",
-                          {{"run", attempt_of(call).run.value}, {"error", synced.error().message}});
-    }
-  }
+  if (ended) call.house.seal(attempt_of(call).run);
   TRY_SET(const Orders orders, call.house.control->report(node, reports));
   return answer(wire::encode(orders));
 }
@@ -81,7 +80,19 @@ Result<http::Response> show_assignment(const Call& call) {
   // Where we are known by another address, which our URL does not tell.
   const std::string_view at = call.request.query_or("at", "");
   if (at.starts_with("http://") || at.starts_with("https://")) assignment.server_url = at;
+  // A job script has it already, and keeps it off the node's disk.
+  TRY_SET(const int64_t with_token, query_number(call.request, "token", 1, {0, 1}));
+  if (with_token == 0) assignment.token.clear();
   return answer(wire::encode(assignment));
+}
+
+// A job that starts shows its ticket, and has the attempt's token from then on.
+Result<http::Response> hand_over(const Call& call) {
+  TRY_SET(const int64_t number, parse_int(call.request.param("n"), "attempt"));
+  if (number < 1 || number > INT32_MAX) return fail(ErrorKind::not_found, "no such attempt");
+  const AttemptId attempt{RunId{std::string(call.request.param("id"))}, static_cast<int>(number)};
+  TRY(call.house.control->hand_over(attempt, bearer_token(call.request)));
+  return answer(Json::object());
 }
 
 // Console frames as pieces of `body`.
@@ -112,11 +123,16 @@ Result<http::Response> append_console(const Call& call) {
   if (rank < 0 || rank >= glance->ranks) {
     return fail(ErrorKind::invalid, "the run has no rank " + std::to_string(rank));
   }
+  TRY_SET(const int64_t lost, query_number(call.request, "lost", 0, {0, 1}));
   TRY_SET(const std::vector<logs::Piece> pieces, pieces_of(call.request.body));
-  TRY_SET(const uint64_t size, call.house.logs.append(attempt_of(call), static_cast<int>(rank),
-                                                      static_cast<uint64_t>(from), pieces));
+  logs::LogStore& logs = call.house.logs;
+  TRY_SET(const uint64_t size,
+          logs.append(attempt_of(call), static_cast<int>(rank), static_cast<uint64_t>(from), pieces,
+                      lost == 1 ? logs::Console::Gap::lost : logs::Console::Gap::refused));
+  TRY_SET(const uint64_t durable, logs.durable(attempt_of(call), static_cast<int>(rank)));
   call.house.run_printed(attempt_of(call).run);
-  return http::Response::json("{\"size\":" + std::to_string(size) + "}");
+  return http::Response::json("{\"size\":" + std::to_string(size) +
+                              ",\"durable\":" + std::to_string(durable) + "}");
 }
 
 Result<http::Response> append_file(const Call& call) {
@@ -135,7 +151,7 @@ Result<http::Response> append_file(const Call& call) {
   TRY_SET(const uint64_t size,
           call.house.logs.append_file(
               run, file.number, static_cast<uint64_t>(from), call.request.body,
-              reset == 1 ? logs::LogStore::Reset::yes : logs::LogStore::Reset::no));
+              reset == 1 || file.created ? logs::LogStore::Reset::yes : logs::LogStore::Reset::no));
   call.house.run_printed(run);
   return http::Response::json("{\"size\":" + std::to_string(size) + "}");
 }
@@ -147,12 +163,16 @@ constexpr RouteRow kAttemptsRoutes[] = {
      "Takes {\"reports\"} of a node's supervisor and answers its orders; none is a heartbeat.",
      "node"},
     {get, "/api/v1/runs/{id}/attempts/{n}/assignment", Needs::attempt, Attempts::allowed,
-     show_assignment, "All that the supervisor of a node is told.", "node at"},
+     show_assignment, "All that the supervisor of a node is told.", "node at token"},
+    {post, "/api/v1/runs/{id}/attempts/{n}/handover", Needs::handover, Attempts::refused, hand_over,
+     "Makes the hash of the bearer, TICKET.NONCE, the attempt's only token.", ""},
     {get, "/api/v1/runs/{id}/attempts/{n}/orders", Needs::attempt, Attempts::allowed,
      wait_for_orders, "The orders, once they say more than `cancel`, `go` and `stop`.",
      "node cancel go stop done execs wait"},
     {post, "/api/v1/runs/{id}/attempts/{n}/console/{rank}", Needs::attempt, Attempts::allowed,
-     append_console, "Appends console frames: {\"size\"}.", "from", kConsoleBodyMax},
+     append_console,
+     "Appends console frames: {\"size\", \"durable\"}. `lost`: what lies before `from` is gone.",
+     "from lost", kConsoleBodyMax},
     {post, "/api/v1/runs/{id}/attempts/{n}/files", Needs::attempt, Attempts::allowed, append_file,
      "Appends to a file of logs/ or system_logs/: {\"size\"}.", "path from reset", kFileBodyMax},
 };

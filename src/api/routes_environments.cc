@@ -1,7 +1,7 @@
 #include "api/realise.h"
-#include "api/recipe_rights.h"
 #include "api/route.h"
 #include "container/arguments.h"
+#include "container/image_digest.h"
 #include "dialects/environment_file.h"
 #include "model/environment_record.h"
 #include "store/environments.h"
@@ -25,12 +25,19 @@ Result<EnvironmentName> name_in(const Call& call) {
   return name;
 }
 
+// By the rights of who asks; whether a run of it has GPUs is known when there is one.
+control::EnvironmentUse use_of(const Call& call) {
+  return {.role = call.identity.role, .own_machine = false, .gpus = true};
+}
+
 // With the hash that a run of it would have; a machine that cannot say leaves it out.
 Json shown(const Call& call, const EnvironmentRecord& record, std::string_view workspace) {
   EnvironmentRecord whole = record;
   whole.environment.name.clear();
-  const auto resolved = call.house.control->resolve_environment(workspace, whole.environment);
-  whole.environment = resolved ? *resolved : record.environment;
+  const auto resolved =
+      call.house.control->resolve_environment(workspace, whole.environment, use_of(call));
+  const bool known = resolved && resolved->recipe.image_digest != container::kDigestPending;
+  whole.environment = known ? *resolved : record.environment;
   whole.environment.name = record.environment.name;
   return wire::environment_record_to_json(whole);
 }
@@ -40,7 +47,6 @@ Result<http::Response> list_environments(const Call& call) {
   store::EnvironmentFilter filter{.name = std::string(call.request.query_or("name", ""))};
   TRY_SET(const int64_t archived, query_number(call.request, "archived", 0, {0, 1}));
   filter.archived = archived == 1;
-  TRY(check_workspace(call, workspace_in(call)));
   std::vector<EnvironmentRecord> records;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(records, store::list_environments(db, workspace_in(call), filter));
@@ -64,6 +70,8 @@ Result<EnvironmentRecord> record_in(const Call& call, const Json& body) {
   record.environment.recipe.platform.clear();
   record.environment.recipe.image_digest.clear();
   record.environment.lock.clear();
+  record.environment.image_folders.clear();
+  record.environment.host_paths.clear();
   record.created_by = call.identity.user;
   record.created = call.house.clock.wall();
   return record;
@@ -80,13 +88,19 @@ Status settle(const Call& call, EnvironmentRecord& record, const Json& body) {
     asked.name = name.name;
     asked.version = name.version;
   }
-  TRY(check_recipe_rights(call, workspace_in(call), asked));
-  TRY_SET(Environment resolved, call.house.control->resolve_environment(workspace_in(call), asked));
+  TRY_SET(Environment resolved,
+          call.house.control->resolve_environment(workspace_in(call), asked, use_of(call)));
+  TRY(check_may_name(call, workspace_in(call), record.environment.recipe.context));
   if (!resolved.recipe.context.empty()) {
     TRY(call.house.trees.check_whole(resolved.recipe.context));
   }
   resolved.name = record.environment.name;
   resolved.version = record.environment.version;
+  resolved.recipe.image_digest.clear();
+  resolved.recipe.credential.clear();
+  resolved.limited = false;
+  resolved.image_folders.clear();
+  resolved.host_paths.clear();
   record.environment = std::move(resolved);
   return {};
 }
@@ -96,6 +110,11 @@ Result<http::Response> register_environment(const Call& call) {
   TRY_SET(EnvironmentRecord record, record_in(call, body));
   TRY(check_environment_name(record.environment.name));
   record.note.clear();
+  Environment asked = record.environment;
+  asked.name.clear();
+  if (auto wait = wait_for_image(call, workspace_in(call), asked, use_of(call))) {
+    return *std::move(wait);
+  }
   TRY(settle(call, record, body));
   store::EnvironmentMade made;
   const auto change = [&](db::Transaction& transaction) -> Status {
@@ -108,7 +127,6 @@ Result<http::Response> register_environment(const Call& call) {
 
 Result<http::Response> show_environment(const Call& call) {
   TRY_SET(const EnvironmentName name, name_in(call));
-  TRY(check_workspace(call, workspace_in(call)));
   EnvironmentRecord record;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(record, store::resolve_environment(db, workspace_in(call), name));
@@ -123,8 +141,11 @@ Result<http::Response> environment_state(const Call& call) {
   Environment asked;
   asked.name = name.name;
   asked.version = name.version;
+  if (auto wait = wait_for_image(call, workspace_in(call), asked, use_of(call))) {
+    return *std::move(wait);
+  }
   TRY_SET(const Environment environment,
-          call.house.control->resolve_environment(workspace_in(call), asked));
+          call.house.control->resolve_environment(workspace_in(call), asked, use_of(call)));
   return show_stand(call, environment, std::string(workspace_in(call)));
 }
 
@@ -141,6 +162,17 @@ Result<http::Response> change_environment(const Call& call) {
     return store::archive_environment(transaction, workspace_in(call), name, archived);
   };
   TRY(call.house.store.write(Durable::yes, change));
+  return no_content();
+}
+
+Result<http::Response> delete_environment(const Call& call) {
+  TRY_SET(const EnvironmentName name, name_in(call));
+  TRY_SET(const WallTime when, deletion_time(call));
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    return store::delete_environment(transaction, workspace_in(call), name, when);
+  };
+  TRY(call.house.store.write(Durable::yes, change));
+  purge_soon(call);
   return no_content();
 }
 
@@ -233,6 +265,10 @@ constexpr RouteRow kEnvironmentsRoutes[] = {
     {patch, "/api/v1/workspaces/{workspace}/environments/{environment}", Needs::submitter,
      Attempts::refused, change_environment,
      "Archives all versions or one of an environment, or brings them back.", "version"},
+    {del, "/api/v1/workspaces/{workspace}/environments/{environment}", Needs::submitter,
+     Attempts::refused, delete_environment,
+     "Deletes all versions or one of an environment; for a week they can be brought back.",
+     "version now"},
     {post, "/api/v1/environments/read", Needs::reader, Attempts::allowed, read_files,
      "Reads requirements and conda files into an environment. What is `missing` is to be sent too.",
      "", kBodyMax},

@@ -59,6 +59,10 @@ Result<http::Response> exec_in_run(const Call& call) {
   TRY_SET(const int64_t node, wire::int_member(body, "node", 0));
   TRY_SET(const bool all, wire::bool_member(body, "all"));
   TRY_SET(const Run run, call.house.control->run(id));
+  if (!run.spec.host.empty() && run.user != call.identity.user) {
+    return fail(ErrorKind::denied, "run " + id.value + " is on " + run.user +
+                                       "'s own machine: only they run commands there");
+  }
   TRY(check_has_nodes(run));
   if (!all && (node < 0 || node >= run.spec.nodes)) {
     return fail(ErrorKind::invalid, "the run has no node " + std::to_string(node),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "api/outputs.h"
 #include "api/route.h"
 #include "api/run_files.h"
 
@@ -17,6 +18,7 @@ constexpr uint64_t kViewMax = 64 << 20;  // Of a view in one answer; the reader 
 Result<http::Response> list_run_files(const Call& call) {
   TRY_SET(const Window window, window_of(call.request, kLimitMax));
   TRY_SET(const RunId id, readable_run(call));
+  TRY(fold_outputs(call.house, id));
   TRY_SET(const Run run, call.house.control->run(id));
   TRY_SET(const std::vector<ListedFile> files, list_files(call.house, run));
   return answer_page(window, files.size(), [&](size_t i) {
@@ -203,6 +205,7 @@ Result<http::Response> get_file(const Call& call) {
   }
   if (path == kLifecycle) return get_lifecycle(call, run);
   if (path.starts_with(kOutputs) || path.starts_with(kSnapshot)) {
+    TRY(fold_outputs(call.house, run));
     TRY_SET(const Run whole, call.house.store.run(run));
     return path.starts_with(kOutputs)
                ? get_entry(call, whole.outputs, path.substr(kOutputs.size()))
@@ -229,6 +232,7 @@ Result<http::Response> tree_response(const Call& call, std::string_view id) {
 
 Result<http::Response> get_outputs(const Call& call) {
   TRY_SET(const RunId id, readable_run(call));
+  TRY(fold_outputs(call.house, id));
   TRY_SET(const Run run, call.house.store.run(id));
   return tree_response(call, run.outputs);
 }

@@ -54,6 +54,9 @@ Result<http::Response> create_node_token(const Call& call) {
   }
   const WallTime now = call.house.clock.wall();
   wanted.expires = now + seconds(life);
+  // It ends with the token that makes it, at the latest.
+  wanted.parent = call.identity.token;
+  if (call.identity.expires) wanted.expires = std::min(wanted.expires, *call.identity.expires);
   Json json;
   const auto change = [&](db::Transaction& transaction) -> Status {
     TRY_SET(const Token token, store::insert_node_token(transaction, wanted, now));
@@ -147,8 +150,11 @@ Result<http::Response> list(const Call& call) {
     return {};
   };
   TRY(call.house.store.read(look));
+  TRY_SET(const auto closed, closed_workspaces(call.house, call.identity));
   std::erase_if(machines, [&](const Machine& machine) {
     if (machine.personal) return machine.owner != call.identity.user;
+    const auto is_its = [&](const auto& one) { return one.name == machine.workspace; };
+    if (std::ranges::any_of(closed, is_its)) return true;
     return !workspace.empty() && machine.workspace != workspace;
   });
   return answer_page(window, machines.size(), [&](size_t i) { return shown(call, machines[i]); });

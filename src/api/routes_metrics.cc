@@ -16,18 +16,18 @@ Json step_json(const Point& point) { return point.step ? Json(*point.step) : Jso
 
 Result<http::Response> list_metrics(const Call& call) {
   TRY_SET(const RunId id, readable_run(call));
-  std::vector<Run> runs(1);
+  Run run;
   std::vector<store::RecordStream> streams;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(const store::RunHead head, store::run_head(db, id));
-    runs.front().number = head.number;
-    TRY(store::add_metrics(db, runs));
+    run.number = head.number;
+    TRY(store::add_metrics(db, run));
     TRY_SET(streams, store::record_streams(db, head.number));
     return {};
   };
   TRY(call.house.store.read(look));
   Json metrics = Json::array();
-  for (const Metric& metric : runs.front().metrics) {
+  for (const Metric& metric : run.metrics) {
     metrics.push_back({{"name", metric.name},
                        {"kind", metric.kind},
                        {"points", metric.points},

@@ -1,13 +1,10 @@
-#include <algorithm>
-
+#include "api/outputs.h"
 #include "api/route.h"
 #include "base/file.h"
 
 // Files that programs outside hand in for their interactive runs.
 namespace trainyard::api {
 namespace {
-
-constexpr size_t kFilesMax = 100'000;  // Of one run.
 
 // Into the blobs as it comes.
 class OutputSink : public http::BodySink {
@@ -34,31 +31,6 @@ class OutputSink : public http::BodySink {
   uint64_t size_ = 0;
 };
 
-Status add_to_outputs(House& house, const RunId& id, snapshot::Entry entry) {
-  std::lock_guard lock(house.outputs);
-  TRY_SET(const Run run, house.store.run(id));
-  snapshot::Tree tree;
-  if (!run.outputs.empty()) {
-    TRY_SET(const auto before, house.trees.tree(run.outputs));
-    tree = *before;
-  }
-  if (tree.entries.size() >= kFilesMax) return fail(ErrorKind::invalid, "too many outputs");
-  const auto place = std::lower_bound(
-      tree.entries.begin(), tree.entries.end(), entry.path,
-      [](const snapshot::Entry& each, const std::string& path) { return each.path < path; });
-  if (place != tree.entries.end() && place->path == entry.path) {
-    *place = std::move(entry);
-  } else {
-    tree.entries.insert(place, std::move(entry));
-  }
-  TRY(snapshot::check(tree));
-  const std::string text = snapshot::encode(tree);
-  const Digest digest = sha256(text);
-  TRY(house.blobs.put(digest, text));
-  TRY(house.blobs.sync());
-  return house.control->set_outputs(id, digest.hex());
-}
-
 Result<http::Upload> put_output(const Call& call) {
   TRY_SET(const RunId id, writable_run(call));
   std::string path(call.request.param("path"));
@@ -78,7 +50,7 @@ Result<http::Upload> put_output(const Call& call) {
     Result<snapshot::Entry> entry = bytes.finish(path);
     const uint64_t size = entry ? entry->size : 0;
     const Status added =
-        entry ? add_to_outputs(house, id, *std::move(entry)) : std::unexpected(entry.error());
+        entry ? add_output(house, id, *std::move(entry)) : std::unexpected(entry.error());
     if (!added) {
       return answer(wire::error_to_json(added.error()), wire::http_status(added.error().kind));
     }

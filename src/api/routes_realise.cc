@@ -2,9 +2,14 @@
 #include "api/environments.h"
 #include "api/gate.h"
 #include "api/realise.h"
+#include "container/image_digest.h"
 
 namespace trainyard::api {
 namespace {
+
+constexpr std::chrono::hours kFetchMax{24};  // What a node may take to fetch an environment.
+
+constexpr seconds kImageLook{10};  // Until a parked request looks again by itself.
 
 std::string_view state_of(Environments::Stand::Is is) {
   switch (is) {
@@ -65,7 +70,23 @@ Result<http::Response> show_stand(const Call& call, const Environment& environme
   if (!news && until) {
     return http::Response::parked(House::environment_key(environment.hash), *until);
   }
+  if (!stand.realised.tree.empty()) {
+    call.house.pins.pin(stand.realised.tree, call.house.clock.steady() + kFetchMax);
+  }
   return answer(to_json(stand));
+}
+
+std::optional<http::Response> wait_for_image(const Call& call, std::string_view workspace,
+                                             const Environment& asked,
+                                             const control::EnvironmentUse& use) {
+  const bool file =
+      container::image_source(asked.recipe.image).form != container::ImageSource::Form::named;
+  if ((asked.name.empty() && !file) || call.house.stopping()) return std::nullopt;
+  // What is wrong with it, the handler says.
+  const auto resolved = call.house.control->resolve_environment(workspace, asked, use);
+  if (!resolved || resolved->recipe.image_digest != container::kDigestPending) return std::nullopt;
+  return http::Response::parked(House::image_key(resolved->recipe.image),
+                                call.house.clock.steady() + kImageLook);
 }
 
 void make_ahead(House& house, const Run& run) {

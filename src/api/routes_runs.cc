@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <span>
 
+#include "api/outputs.h"
+#include "api/policy.h"
 #include "api/realise.h"
-#include "api/recipe_rights.h"
 #include "api/route.h"
 #include "base/text.h"
 #include "wire/urls.h"
@@ -12,10 +14,35 @@ namespace {
 constexpr size_t kSubmitBodyMax = 4 << 20;
 // Of console in an answer to a follower: 500 slow ones of them are 32 MB.
 constexpr size_t kFollowMax = 64 * 1024;
+constexpr size_t kFilterTagsMax = 20;
+// A longer page of a list takes its time, and waits for its turn in the slow lane.
+constexpr size_t kQuickLimitMax = 200;
+constexpr milliseconds kQuickMax{25};
+constexpr seconds kSlowWaitMax{60};
 constexpr size_t kFollowRankMin = 4 * 1024;  // So that no rank waits for another to fall silent.
 
 Json shown(const Call& call, const Run& run) {
   return wire::run_to_json(run, call.house.clock.wall(), call.house.facts.url);
+}
+
+// A script submits in its user's name, but not with what its own run was not given.
+Status check_secrets_of_child(const Call& call, const RunSpec& spec) {
+  if (!call.identity.attempt) return {};
+  TRY_SET(const Run parent, call.house.store.run(call.identity.attempt->run));
+  std::vector<std::string> wanted = spec.secrets;
+  if (!spec.environment.registry.secret.empty()) {
+    wanted.push_back(spec.environment.registry.secret);
+  }
+  const bool same_registry = spec.environment.registry == parent.spec.environment.registry;
+  for (const std::string& name : wanted) {
+    if (std::ranges::find(parent.spec.secrets, name) != parent.spec.secrets.end()) continue;
+    if (same_registry && name == spec.environment.registry.secret) continue;
+    return fail(ErrorKind::denied,
+                "run " + parent.id.value + " does not name the secret '" + name +
+                    "', so no run that it submits may",
+                "Submit the parent with --secret " + name + ".");
+  }
+  return {};
 }
 
 Result<http::Response> submit(const Call& call) {
@@ -25,23 +52,56 @@ Result<http::Response> submit(const Call& call) {
   const auto spec = body.find("spec");
   if (spec == body.end()) return fail(ErrorKind::invalid, "spec: is missing");
   control::Submission submission{.id = RunId{id}, .spec = {}, .user = call.identity.user};
+  TRY_SET(submission.role, role_of(call));
   Result<RunSpec> decoded = wire::decode_run_spec(*spec);
   if (!decoded) return std::unexpected(std::move(decoded).error().within("spec"));
   submission.spec = *std::move(decoded);
   TRY(check_spec(submission.spec));
-  TRY(check_workspace(call, submission.spec.workspace));
+  TRY(check_workspace(call, submission.spec.workspace, Role::submitter));
+  TRY(check_secrets_of_child(call, submission.spec));
+  TRY(check_may_name(call, submission.spec.workspace, submission.spec.snapshot));
+  TRY(check_may_name(call, submission.spec.workspace, submission.spec.environment.recipe.context));
   TRY(settle_target(call, submission.spec));
-  TRY(check_recipe_rights(call, submission.spec.workspace, submission.spec.environment));
+  const RunSpec& asked = submission.spec;
+  if (auto wait = wait_for_image(call, asked.workspace, asked.environment,
+                                 {.role = submission.role,
+                                  .own_machine = !asked.host.empty(),
+                                  .gpus = asked.resources.gpus > 0})) {
+    return *std::move(wait);
+  }
   TRY_SET(const control::Submitted submitted, call.house.control->submit(submission));
   if (submitted.created) make_ahead(call.house, submitted.run);
   return answer(shown(call, submitted.run), submitted.created ? 201 : 200);
 }
 
+// ?tag=NAME or NAME=VALUE; ?tags={"NAME": "VALUE", "NAME": null} for several.
+Status add_tags_to(store::RunFilter& filter, const http::Request& request) {
+  if (const std::string_view tag = request.query_or("tag", ""); !tag.empty()) {
+    const size_t equals = tag.find('=');
+    store::RunFilter::Tag& added = filter.tags.emplace_back();
+    added.name = tag.substr(0, equals);
+    if (equals != std::string_view::npos) added.value = tag.substr(equals + 1);
+  }
+  const std::string_view several = request.query_or("tags", "");
+  if (several.empty()) return {};
+  TRY_SET(const Json tags, wire::parse(several));
+  if (!tags.is_object() || tags.size() > kFilterTagsMax) {
+    return fail(ErrorKind::invalid, "tags: must be a JSON object of at most " +
+                                        std::to_string(kFilterTagsMax) + " names with values");
+  }
+  for (const auto& [name, value] : tags.items()) {
+    if (!value.is_string() && !value.is_null()) {
+      return fail(ErrorKind::invalid, "tags." + name + ": must be a text, or null for any value");
+    }
+    store::RunFilter::Tag& added = filter.tags.emplace_back();
+    added.name = name;
+    if (value.is_string()) added.value = value.get<std::string>();
+  }
+  return {};
+}
+
 Status add_labels_to(store::RunFilter& filter, const http::Request& request) {
-  const std::string_view tag = request.query_or("tag", "");
-  const size_t equals = tag.find('=');
-  filter.tag = tag.substr(0, equals);
-  if (equals != std::string_view::npos) filter.tag_value = tag.substr(equals + 1);
+  TRY(add_tags_to(filter, request));
   TRY_SET(const int64_t children, query_number(request, "children", 0, {0, 1}));
   filter.children = children == 1;
   const std::string_view archived = request.query_or("archived", "no");
@@ -58,19 +118,55 @@ Result<store::RunFilter> filter_of(const Call& call) {
   store::RunFilter filter{.workspace = std::string(request.query_or("workspace", "")),
                           .experiment = std::string(request.query_or("experiment", "")),
                           .status = std::string(request.query_or("status", "")),
-                          .target = std::string(request.query_or("target", ""))};
-  if (!filter.status.empty()) TRY(run_status_from(filter.status));
+                          .target = std::string(request.query_or("target", "")),
+                          .user = std::string(request.query_or("user", ""))};
   TRY(add_labels_to(filter, request));
-  if (!filter.workspace.empty()) TRY(call.house.store.workspace(filter.workspace));
-  if (call.identity.attempt) {
-    TRY_SET(const std::string own, own_workspace(call));
-    if (filter.workspace.empty()) filter.workspace = own;
-    TRY(check_workspace(call, filter.workspace));
+  if (!filter.workspace.empty()) {
+    TRY(check_workspace(call, filter.workspace, Role::reader));
+  } else {
+    TRY_SET(const auto closed, closed_workspaces(call.house, call.identity));
+    for (const store::WorkspaceAccess& workspace : closed) filter.closed.push_back(workspace.id);
   }
   TRY_SET(const Window window, window_of(request));
   filter.limit = static_cast<int>(window.limit);
   filter.before = static_cast<int64_t>(window.first);
   return filter;
+}
+
+// The same text for the same request.
+std::string list_key(const http::Query& query) {
+  std::string text;
+  for (const auto& [name, value] : query) text += name + "=" + value + "&";
+  return text;
+}
+
+Result<http::Response> answer_runs(const Call& call, const std::vector<Run>& runs, size_t limit) {
+  Json items = Json::array();
+  for (const Run& run : std::span(runs).first(std::min(limit, runs.size()))) {
+    items.push_back(wire::run_entry_to_json(run, call.house.clock.wall(), call.house.facts.url));
+  }
+  Json next = runs.size() > limit ? Json(std::to_string(runs[limit - 1].number)) : Json();
+  return answer({{"items", std::move(items)}, {"next", std::move(next)}});
+}
+
+// In the slow lane; parked while that is full.
+Result<http::Response> list_slowly(const Call& call, const store::RunFilter& filter, size_t limit) {
+  House& house = call.house;
+  const std::optional<SlowLane::Place> place = house.slow_lane.enter();
+  if (!place) {
+    const SteadyTime until = call.request.arrived + kSlowWaitMax;
+    if (!house.stopping() && house.clock.steady() < until) {
+      return http::Response::parked(std::string(House::kSlowKey), until);
+    }
+    return fail(ErrorKind::unavailable, "the server is busy with other slow lists",
+                "Try again later, or ask for less: a smaller limit, a workspace, an experiment.");
+  }
+  const SteadyTime began = house.clock.steady();
+  TRY_SET(const std::vector<Run> runs, house.control->runs(filter, store::ReadKind::slow));
+  if (house.clock.steady() - began < kQuickMax) {
+    house.slow_lane.forget(list_key(call.request.query));
+  }
+  return answer_runs(call, runs, limit);
 }
 
 Result<http::Response> list_runs(const Call& call) {
@@ -82,17 +178,20 @@ Result<http::Response> list_runs(const Call& call) {
   }
   const auto limit = static_cast<size_t>(filter.limit);
   ++filter.limit;  // One more tells whether there is a next page.
-  TRY_SET(std::vector<Run> runs, call.house.control->runs(filter));
-  const bool more = runs.size() > limit;
-  if (more) runs.resize(limit);
-  Json items = Json::array();
-  for (const Run& run : runs) items.push_back(shown(call, run));
-  Json next = more ? Json(std::to_string(runs.back().number)) : Json();
-  return answer({{"items", std::move(items)}, {"next", std::move(next)}});
+  const std::string request = list_key(call.request.query);
+  if (limit > kQuickLimitMax || call.house.slow_lane.remembers(request)) {
+    return list_slowly(call, filter, limit);
+  }
+  const auto runs = call.house.control->runs(filter, store::ReadKind::first_try);
+  if (runs) return answer_runs(call, *runs, limit);
+  if (runs.error().kind != ErrorKind::cancelled) return std::unexpected(runs.error());
+  call.house.slow_lane.remember(request);
+  return list_slowly(call, filter, limit);
 }
 
 Result<http::Response> show_run(const Call& call) {
   TRY_SET(const RunId id, readable_run(call));
+  TRY(fold_outputs(call.house, id));
   TRY_SET(const Run run, call.house.control->run(id));
   return answer(shown(call, run));
 }
@@ -162,6 +261,7 @@ Result<http::Response> end_run(const Call& call) {
   TRY_SET(const std::string error, wire::string_member(body, "error"));
   TRY_SET(const RunStatus wanted, run_status_from(status));
   TRY_SET(const RunId id, writable_run(call));
+  TRY(fold_outputs(call.house, id));
   TRY_SET(const Run run, call.house.control->end(id, wanted, error));
   return answer(shown(call, run));
 }
@@ -232,7 +332,8 @@ Json state_frame(const Glance& glance, bool final, const std::vector<uint64_t>& 
           {"exitCode", glance.exit_code ? Json(*glance.exit_code) : Json()},
           {"error", glance.error},
           {"next", next},
-          {"attempt", glance.attempt}};
+          {"attempt", glance.attempt},
+          {"warned", glance.warned}};
 }
 
 Result<http::Response> follow_run(const Call& call) {
@@ -268,7 +369,7 @@ constexpr RouteRow kRunsRoutes[] = {
      kSubmitBodyMax},
     {get, "/api/v1/runs", Needs::reader, Attempts::own_workspace, list_runs,
      "Lists runs, the newest first.",
-     "workspace experiment status target parent children tag archived limit cursor"},
+     "workspace experiment status target user parent children tag tags archived limit cursor"},
     {get, "/api/v1/runs/{id}", Needs::reader, Attempts::own_workspace, show_run, "Shows a run."},
     {get, "/api/v1/runs/{id}/spec", Needs::reader, Attempts::own_workspace, show_spec,
      "All that was submitted, as POST /runs takes it."},

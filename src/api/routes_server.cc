@@ -2,6 +2,7 @@
 
 #include "api/backup.h"
 #include "api/check.h"
+#include "api/collector.h"
 #include "api/metrics.h"
 #include "api/openapi.h"
 #include "api/route.h"
@@ -93,17 +94,23 @@ Result<http::Response> stop_server(const Call& call) {
 }
 
 Result<std::unique_lock<std::mutex>> begin_upkeep(const Call& call) {
-  std::unique_lock lock(call.house.upkeep, std::try_to_lock);
-  if (!lock) return fail(ErrorKind::conflict, "a backup or a check is under way");
+  std::unique_lock lock(call.house.upkeep, std::defer_lock);
+  // A collection in the background ends at once and goes on another time.
+  const bool interrupted = call.house.collector != nullptr && call.house.collector->interrupt();
+  if (interrupted) lock.lock();
+  if (!lock && !lock.try_lock()) {
+    return fail(ErrorKind::conflict, "a backup, a check or a collection is under way");
+  }
   return lock;
 }
 
 Result<http::Response> back_up(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   TRY_SET(const std::string folder, wire::string_member(body, "folder"));
+  TRY_SET(const bool without_key, wire::bool_member(body, "withoutKey"));
   TRY_SET(const auto busy, begin_upkeep(call));
-  TRY_SET(const Json manifest,
-          backup_to({call.house.home, call.house.store, call.house.clock}, folder));
+  TRY_SET(const Json manifest, backup_to({call.house.home, call.house.store, call.house.clock},
+                                         folder, without_key ? KeyFile::leave_out : KeyFile::copy));
   return answer(manifest);
 }
 
@@ -114,6 +121,22 @@ Result<http::Response> check_server(const Call& call) {
   TRY_SET(const Json found, check_parts({call.house.store, call.house.blobs, call.house.logs},
                                         content ? CheckDepth::content : CheckDepth::presence));
   return answer(found);
+}
+
+Result<http::Response> collect_garbage(const Call& call) {
+  TRY_SET(const Json body, body_object(call.request));
+  TRY_SET(const bool dry_run, wire::bool_member(body, "dryRun"));
+  Collector* collector = call.house.collector;
+  if (collector == nullptr) return fail(ErrorKind::unavailable, "this server collects nothing");
+  TRY(collector->begin(dry_run ? Collector::Mode::dry_run : Collector::Mode::remove));
+  return answer(collector->state(), 202);
+}
+
+Result<http::Response> show_collection(const Call& call) {
+  if (call.house.collector == nullptr) {
+    return fail(ErrorKind::unavailable, "this server collects nothing");
+  }
+  return answer(call.house.collector->state());
 }
 
 Result<http::Response> list_targets(const Call& call) {
@@ -149,9 +172,14 @@ constexpr RouteRow kServerRoutes[] = {
     {post, "/api/v1/server/stop", Needs::local_admin, Attempts::refused, stop_server,
      "Stops the server; runs go on."},
     {post, "/api/v1/server/backup", Needs::local_admin, Attempts::refused, back_up,
-     "Copies the home to {\"folder\"}, which must be empty or new."},
+     "Copies the home to {\"folder\"}, which must be empty or new; with {\"withoutKey\": true} "
+     "without the key of its secrets."},
     {post, "/api/v1/server/check", Needs::local_admin, Attempts::refused, check_server,
      "Looks for what is missing or damaged; with {\"content\": true} reads every blob."},
+    {post, "/api/v1/server/gc", Needs::admin, Attempts::refused, collect_garbage,
+     "Begins to remove what nothing refers to; with {\"dryRun\": true} only looks."},
+    {get, "/api/v1/server/gc", Needs::admin, Attempts::refused, show_collection,
+     "How far the collection is that was last asked for; its report when it is done."},
     {get, "/api/v1/targets", Needs::reader, Attempts::allowed, list_targets,
      "Lists the targets and what is free."},
 };

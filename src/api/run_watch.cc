@@ -20,7 +20,9 @@ Glance glance_of(const Run& run) {
           .error = run.life.error,
           .exit_code = run.life.exit_code,
           .attempt = run.life.attempt,
-          .ranks = rank_count(run.spec)};
+          .ranks = rank_count(run.spec),
+          .warned = !run.warnings.empty() || (!run.attempts.empty() && run.attempts.back().end &&
+                                              !run.attempts.back().end->warnings.empty())};
 }
 
 Status check_live(const Glance& glance, const AttemptId& attempt) {

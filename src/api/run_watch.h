@@ -21,6 +21,7 @@ struct Glance {
   std::optional<int> exit_code;
   int attempt = 0;
   int ranks = 1;
+  bool warned = false;  // The run has warnings.
 
   bool final() const { return is_final(status); }
 };

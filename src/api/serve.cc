@@ -1,6 +1,7 @@
 #include "api/serve.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 
 #include "api/errors.h"
+#include "api/policy.h"
 #include "api/route.h"
 #include "api/secrets.h"
 #include "base/file_limit.h"
@@ -61,6 +63,14 @@ Status Serving::prepare() {
   clock_ = std::make_unique<MonotoneClock>(newest);
   TRY(lock_->describe(0, "", clock_->wall()));
   log_ = open_file_log(*clock_, {.path = options_.home.log()});
+  for (const Tightened& one : tighten_home(options_.home)) {
+    const std::string mode = fmt::format("{:o}", one.mode);
+    if (one.error.empty()) {
+      log_->warn("was open to others; closed", {{"path", one.path.string()}, {"mode", mode}});
+    } else {
+      log_->warn("is open to others", {{"path", one.path.string()}, {"error", one.error}});
+    }
+  }
   return {};
 }
 
@@ -87,7 +97,8 @@ Status Serving::start_http(const Listen& listen) {
                            .host = listen.host,
                            .port = listen.port,
                            .tls = options_.tls,
-                           .connections_max = connections_for(raise_file_limit().now.rlim_cur)};
+                           .connections_max = connections_for(raise_file_limit().now.rlim_cur),
+                           .connections_per_address_max = options_.connections_per_address_max};
   const bool any = listen.port == 0;
   if (any) http.port = kept_port(options_.home);
   const auto on_error = [](int status, const Error& error) {
@@ -122,6 +133,8 @@ Status Serving::start_control() {
                                 .binary = options_.binary.empty() ? self : options_.binary}));
   }
   open_environments();
+  image_digests_ = std::make_unique<container::ImageDigests>(
+      [this](const std::string& image) { server_->notify(House::image_key(image)); });
   control_ = control::Control::create({
       .clock = *clock_,
       .store = *store_,
@@ -137,11 +150,22 @@ Status Serving::start_control() {
           [this](const Environment& environment) { return environments_->words(environment); },
       .environment_ready =
           [this](const Environment& environment) { return environments_->is_packed(environment); },
-      .settle_recipe = [this](Recipe& recipe) -> Status {
-        TRY_SET(recipe.platform, environments_->platform(recipe));
-        image_digests_.settle(recipe);
-        return {};
-      },
+      .environment_rules = {.check = [this](Environment& environment,
+                                            const control::EnvironmentUse& use) -> Status {
+                              TRY(check_interpreter(options_.interpreters, use.role,
+                                                    environment.recipe));
+                              return check_environment(*store_, use, environment);
+                            },
+                            .settle = [this](Environment& environment) -> Status {
+                              Recipe& recipe = environment.recipe;
+                              TRY_SET(recipe.platform, environments_->platform(recipe));
+                              recipe.image_digest =
+                                  image_digests_->find(recipe.image, environment.image_folders)
+                                      .value_or(std::string(container::kDigestPending));
+                              return {};
+                            }},
+      .note = [this](const RunId& run, const std::string& line) { house_->add_note(run, line); },
+      .seal = [this](const RunId& run) { house_->seal(run); },
       .changed = [this](const RunId& run) { house_->run_changed(run); },
   });
   targets_ = std::make_unique<Targets>(Targets::Parts{.clock = *clock_,
@@ -176,6 +200,8 @@ Status Serving::start_control() {
                   .environments = *environments_,
                   .printed = [this](const RunId& run) { house_->run_printed(run); }});
   house_->gate = gate_.get();
+  collector_ = std::make_unique<Collector>(*house_, options_.collection);
+  house_->collector = collector_.get();
   // Before what is under way there is taken up.
   TRY(targets_->open_all());
   TRY(machines_->open_all());
@@ -186,6 +212,7 @@ Status Serving::start_control() {
   });
   control_thread_ = std::jthread([this](std::stop_token stop) { control_->run(stop); });
   gate_->start();
+  collector_->start();
   log_->info("server started", {{"version", kVersion}, {"url", facts.url}, {"pid", facts.pid}});
   return {};
 }
@@ -216,7 +243,6 @@ void Serving::open_environments() {
                        std::string_view name) { return secret_value(*house_, workspace, name); },
       .build = env::build,
       .sandbox = [this] { return env::open_sandbox({options_.home.root()}); },
-      .interpreters = options_.interpreters,
       .trusts = [this](const std::string& user) { return is_admin(*store_, user); },
       .build_elsewhere = [this](const auto& wanted,
                                 auto& watcher) { return build_runs_->build(wanted, watcher); },
@@ -236,9 +262,12 @@ void Serving::stop() {
     control_thread_.join();
     log_->info("server stopped");
   }
+  if (collector_) collector_->stop();
   // Its end first: what is given up then is no answer to those who are held.
   if (gate_) gate_->stop();
+  collector_.reset();
   environments_.reset();
+  image_digests_.reset();
   gate_.reset();
   build_runs_.reset();
   control_.reset();

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "api/build_runs.h"
+#include "api/collector.h"
 #include "api/environments.h"
 #include "api/gate.h"
 #include "api/house.h"
@@ -31,7 +32,9 @@ struct ServeOptions {
   int ready_fd = -1;                   // Gets "ok\n", or an error as a line of JSON; then closed.
   uint64_t environments_bytes_max = 50'000'000'000;  // Of realised ones; 0: no limit.
   std::vector<std::string> interpreters;  // Paths of Pythons that recipes of any role may name.
-  fs::path binary;                        // What supervisors are started from; empty: ourselves.
+  CollectorOptions collection;
+  size_t connections_per_address_max = 0;  // http::ServerOptions has what 0 means.
+  fs::path binary;                         // What supervisors are started from; empty: ourselves.
   // Gets what is worth a word to who starts it, before it is ready; empty: nobody.
   std::function<void(const std::string&)> warn;
   // Another engine, for tests; empty: the local one.
@@ -71,13 +74,14 @@ class Serving {
   http::Router router_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<Environments> environments_;
-  container::ImageDigests image_digests_;
+  std::unique_ptr<container::ImageDigests> image_digests_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<Targets> targets_;
   std::unique_ptr<Machines> machines_;
   std::unique_ptr<BuildRuns> build_runs_;
   std::unique_ptr<Gate> gate_;
+  std::unique_ptr<Collector> collector_;
   std::jthread control_thread_;
 };
 

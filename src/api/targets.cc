@@ -70,6 +70,7 @@ Status Targets::open(const Compute& compute) {
       engine::slurm::command_options(compute.spec, parts_.home.root() / "ssh");
   engine::SlurmOptions options{.compute = compute.spec,
                                .server_id = server_id_,
+                               .compute_id = compute.id,
                                .clock = parts_.clock,
                                .log = parts_.log,
                                .program_sha256 = program.digest.hex(),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/errors.h"
+#include "api/policy.h"
 #include "api/route.h"
 #include "base/fake_clock.h"
 #include "http/client.h"
@@ -65,6 +66,11 @@ class Yard {
          .addresses = {.socket = home.socket(), .url = "http://yard", .blobs = home.blobs()},
          .snapshot_check = [this](std::string_view id) { return house->trees.check_whole(id); },
          .merge_outputs = [this](const auto& outputs) { return house->trees.merge(outputs); },
+         .environment_rules = {.check =
+                                   [this](Environment& environment,
+                                          const control::EnvironmentUse& use) {
+                                     return check_environment(*store, use, environment);
+                                   }},
          .changed = [this](const RunId& run) { house->run_changed(run); }});
     facts.url = "http://yard";
     facts.socket = home.socket();

@@ -259,6 +259,41 @@ TEST_CASE("a secret is sealed, and opens only for an attempt whose spec names it
   CHECK(send(live.people, del, url + "/API_KEY").status == 404);
 }
 
+TEST_CASE("files of an interactive run are put into one tree for many") {
+  ToldLive live;
+  const std::string body = R"({"id":"free-run-1","spec":{"experiment":"e","interactive":true}})";
+  REQUIRE(send(live.people, post, "/api/v1/runs", body).status == 201);
+  const auto blobs_bytes = [&] {
+    uint64_t bytes = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(live.yard.home.blobs())) {
+      if (entry.is_regular_file()) bytes += entry.file_size();
+    }
+    return bytes;
+  };
+  constexpr int kFiles = 300;
+  for (int i = 0; i < kFiles; ++i) {
+    const std::string path = "/api/v1/runs/free-run-1/outputs/d/" + std::to_string(i) + ".txt";
+    REQUIRE(send(live.people, put, path, "x").status == 200);
+  }
+  CHECK(blobs_bytes() == 1);  // All of them alike, and no tree yet.
+  const std::string outputs = "/api/v1/runs/free-run-1/outputs";
+  // A file where there is a folder, and the reverse: before there is a tree and after.
+  for (int round = 0; round < 2; ++round) {
+    CHECK(send(live.people, put, outputs + "/d", "x").status == 409);
+    CHECK(send(live.people, put, outputs + "/d/7.txt/y", "x").status == 409);
+    CHECK(fetch(live.people, "/api/v1/runs/free-run-1/files/outputs/d/7.txt").body == "x");
+  }
+  const uint64_t one_tree = blobs_bytes();
+  CHECK(one_tree < kFiles * 200);
+  REQUIRE(send(live.people, put, outputs + "/d/7.txt", "changed").status == 200);
+  REQUIRE(
+      send(live.people, post, "/api/v1/runs/free-run-1/end", R"({"status":"Completed"})").status ==
+      200);
+  CHECK(fetch(live.people, "/api/v1/runs/free-run-1/files/outputs/d/7.txt").body == "changed");
+  CHECK(fetch(live.people, "/api/v1/runs/free-run-1/files/outputs/d/8.txt").body == "x");
+  CHECK(send(live.people, put, outputs + "/late", "x").status == 409);
+}
+
 TEST_CASE("runs that are tried again keep their outputs and say so") {
   ToldLive live;
   RunSpec spec;

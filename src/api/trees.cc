@@ -80,6 +80,11 @@ Result<control::MergedOutputs> Trees::merge(const control::OutputsToMerge& outpu
 }
 
 Result<control::SnapshotSize> Trees::check_whole(std::string_view id) {
+  // A tree in memory may have been collected since; has() also keeps it from that.
+  TRY_SET(const Digest digest, Digest::from_hex(id));
+  if (!blobs_.has(digest)) {
+    return fail(ErrorKind::not_found, "snapshot " + std::string(id) + " is not here");
+  }
   TRY_SET(const auto whole, tree(id));
   for (const snapshot::Entry& entry : whole->entries) {
     using snapshot::EntryKind;

@@ -5,6 +5,7 @@
 #include "api/lock.h"
 #include "api/test_yard.h"
 #include "base/process.h"
+#include "db/db.h"
 
 // Backup, restore, check and the lock.
 namespace trainyard::api {
@@ -80,6 +81,39 @@ TEST_CASE("a backup restored in a new home is whole") {
   CHECK(restore(folder, second).error().kind == ErrorKind::conflict);
   CHECK(backup_to({yard.home, *yard.store, yard.clock}, folder).error().kind ==
         ErrorKind::conflict);
+}
+
+TEST_CASE("a backup names the key of its secrets apart, or leaves it out and says so") {
+  Yard yard;
+  REQUIRE(yard.house->box());
+  REQUIRE(yard.store->write(Durable::yes, [](db::Transaction& transaction) -> Status {
+    TRY(
+        transaction.run("INSERT INTO secrets (workspace_id, name, sealed, created_by, created, "
+                        "changed) VALUES (1, 'password', 'x', 'owner', 1, 1)"));
+    return {};
+  }));
+  const BackupParts parts{yard.home, *yard.store, yard.clock};
+  const fs::path with = yard.dir.path() / "with";
+  const Json named = backup_to(parts, with).value();
+  CHECK(named["keyFile"] == "secrets.key");
+  CHECK(named["secrets"] == 1);
+
+  const fs::path without = yard.dir.path() / "without";
+  const Json manifest = backup_to(parts, without, KeyFile::leave_out).value();
+  CHECK(manifest["keyFile"].is_null());
+  CHECK(!fs::exists(without / "secrets.key"));
+
+  const Home second(yard.dir.path() / "second");
+  const Json restored = restore(without, second).value();
+  CHECK(restored["missingKey"] == true);
+  CHECK(!fs::exists(second.secrets_key()));
+
+  const Home third(yard.dir.path() / "third");
+  REQUIRE(write_file(yard.dir.path() / "wrong", std::string(32, 'k'), 0600));
+  CHECK(restore(without, third, yard.dir.path() / "wrong").error().kind == ErrorKind::invalid);
+  CHECK(restore(without, third, yard.dir.path() / "none").error().kind == ErrorKind::not_found);
+  CHECK(restore(without, third, yard.home.secrets_key()).value()["missingKey"] == false);
+  CHECK(read_file(third.secrets_key()).value() == read_file(yard.home.secrets_key()).value());
 }
 
 TEST_CASE("a backup that is not whole, of another format or in the home is refused") {

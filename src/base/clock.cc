@@ -11,6 +11,11 @@
 namespace trainyard {
 namespace {
 
+constexpr std::chrono::hours kStepMax{24};
+// This program was written later: a clock that says less does not know the time yet.
+constexpr WallTime kPlausible =
+    std::chrono::sys_days(std::chrono::year(2026) / std::chrono::January / 1);
+
 microseconds read_clock(clockid_t id) {
   timespec now{};
   clock_gettime(id, &now);
@@ -19,11 +24,29 @@ microseconds read_clock(clockid_t id) {
 
 }  // namespace
 
-MonotoneClock::MonotoneClock(WallTime not_before)
-    : wall_start_(std::max(WallTime(read_clock(CLOCK_REALTIME)), not_before)),
-      steady_start_(read_clock(CLOCK_BOOTTIME)) {}
+WallTime choose_start(WallTime machine, WallTime newest_on_record) {
+  if (machine >= kPlausible && newest_on_record - machine > kStepMax) return machine;
+  return std::max(machine, newest_on_record);
+}
 
-WallTime MonotoneClock::wall() const { return wall_start_ + (steady() - steady_start_); }
+WallTime choose_time(WallTime machine, WallTime carried_on) {
+  const microseconds step = machine > carried_on ? machine - carried_on : carried_on - machine;
+  return step > kStepMax && machine >= kPlausible ? machine : carried_on;
+}
+
+MonotoneClock::MonotoneClock(WallTime not_before)
+    : offset_us_(
+          (choose_start(WallTime(read_clock(CLOCK_REALTIME)), not_before).time_since_epoch() -
+           read_clock(CLOCK_BOOTTIME))
+              .count()) {}
+
+WallTime MonotoneClock::wall() const {
+  const microseconds boot = read_clock(CLOCK_BOOTTIME);
+  const WallTime carried_on(boot + microseconds(offset_us_.load(std::memory_order_relaxed)));
+  const WallTime time = choose_time(WallTime(read_clock(CLOCK_REALTIME)), carried_on);
+  if (time != carried_on) offset_us_.store((time.time_since_epoch() - boot).count());
+  return time;
+}
 
 SteadyTime MonotoneClock::steady() const { return SteadyTime(read_clock(CLOCK_BOOTTIME)); }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -28,9 +30,13 @@ class Clock {
   virtual bool sleep_until(SteadyTime when, std::stop_token stop) = 0;
 };
 
-// The machine's clock read once, at the start, and carried on by the boot clock (which counts a
-// suspended laptop's sleep too). So a step of the wall clock by an hour changes no duration and no
-// order. `not_before` is the newest time already on record: a restart never hands out an older one.
+// The machine's clock read at the start and carried on by the boot clock (which counts a suspended
+// laptop's sleep too). So a step of the wall clock by an hour changes no duration and no order.
+// `not_before` is the newest time already on record: a restart never hands out an older one.
+//
+// A difference of more than a day is no step but a mistake: a machine that started before it knew
+// the time, or one wrong time on record. Then the machine's clock is believed, once it is
+// plausible, and time may go back.
 class MonotoneClock : public Clock {
  public:
   explicit MonotoneClock(WallTime not_before = WallTime{});
@@ -39,9 +45,12 @@ class MonotoneClock : public Clock {
   bool sleep_until(SteadyTime when, std::stop_token stop) override;
 
  private:
-  WallTime wall_start_;
-  SteadyTime steady_start_;
+  mutable std::atomic<int64_t> offset_us_;  // From steady to wall time.
 };
+
+// The time to begin with, and to go on with: decided here, by what the machine's clock says.
+WallTime choose_start(WallTime machine, WallTime newest_on_record);
+WallTime choose_time(WallTime machine, WallTime carried_on);
 
 // The sooner of two, where the first may not be set yet.
 inline void earlier(std::optional<SteadyTime>& first, SteadyTime time) {

@@ -44,7 +44,7 @@ TEST_CASE("what is not a time is refused") {
 }
 
 TEST_CASE("a clock never starts before the newest time on record") {
-  const WallTime future = MonotoneClock().wall() + std::chrono::hours(24);
+  const WallTime future = MonotoneClock().wall() + std::chrono::hours(20);
   const MonotoneClock clock(future);
   const WallTime first = clock.wall();
   CHECK(first >= future);
@@ -129,6 +129,25 @@ TEST_CASE("a retry succeeds when a later try does, and stops when told to") {
     return failing(ErrorKind::unavailable);
   }));
   CHECK(calls == 1);
+}
+
+TEST_CASE("one wrong time, on record or of the machine, does not stay") {
+  using std::chrono::hours;
+  const WallTime now = parse_time("2026-11-16T05:00:00Z").value();
+  const WallTime far = parse_time("2099-01-01T00:00:00Z").value();
+  const WallTime unset = parse_time("1970-01-01T00:01:00Z").value();
+  // A restart begins with the newest time on record, unless that cannot be true.
+  CHECK(choose_start(now, now + hours(1)) == now + hours(1));
+  CHECK(choose_start(now, now - hours(1)) == now);
+  CHECK(choose_start(now, far) == now);
+  // A machine that does not know the time yet is not believed,
+  CHECK(choose_start(unset, now) == now);
+  CHECK(choose_time(unset, now) == now);
+  // and once it does, it is; small steps change nothing.
+  CHECK(choose_time(now, unset) == now);
+  CHECK(choose_time(now, far) == now);
+  CHECK(choose_time(now - hours(1), now) == now);
+  CHECK(choose_time(now + hours(1), now) == now);
 }
 
 }  // namespace

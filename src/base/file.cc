@@ -2,7 +2,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -68,6 +71,38 @@ Status remove_at(Removal& removal, int parent, const char* name, const fs::path&
   }
 }
 
+// O_NONBLOCK: the open of a FIFO that nobody writes to would wait for ever.
+constexpr int kReadOnly = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+
+Status check_regular(const Fd& fd, const fs::path& path) {
+  struct stat found{};
+  if (::fstat(fd.get(), &found) != 0) return fail_errno(errno, "look at " + path.string());
+  if (S_ISREG(found.st_mode)) return {};
+  return fail(ErrorKind::invalid, path.string() + " is not a plain file");
+}
+
+std::unexpected<Error> leads_out(const fs::path& path) {
+  return fail(ErrorKind::denied, path.string() + " leads out of its folder",
+              "Links must stay within the folder.");
+}
+
+// Component by component. Stricter than openat2: no link is followed at all.
+Result<Fd> open_without_links(int folder, const fs::path& path, int flags) {
+  Fd parent;
+  for (const fs::path& part : path.lexically_normal()) {
+    if (part.empty() || part == ".") continue;
+    if (part == ".." || part == "/") return leads_out(path);
+    const int at = parent ? parent.get() : folder;
+    const int fd = ::openat(at, part.c_str(), kReadOnly | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+      return errno == ELOOP ? leads_out(path) : fail_errno(errno, "open " + path.string());
+    parent = Fd(fd);
+  }
+  if (!parent) parent = Fd(::openat(folder, ".", kReadOnly | O_CLOEXEC));
+  if ((flags & O_DIRECTORY) == 0) TRY(check_regular(parent, path));
+  return parent;
+}
+
 }  // namespace
 
 Result<Fd> open_file(const fs::path& path, int flags, unsigned mode) {
@@ -76,6 +111,31 @@ Result<Fd> open_file(const fs::path& path, int flags, unsigned mode) {
     if (fd >= 0) return Fd(fd);
     if (errno != EINTR) return fail_errno(errno, "open " + path.string());
   }
+}
+
+Result<Fd> open_regular(const fs::path& path) {
+  TRY_SET(Fd fd, open_file(path, kReadOnly));
+  TRY(check_regular(fd, path));
+  return fd;
+}
+
+Result<Fd> open_beneath(int folder, const fs::path& path, int flags) {
+  open_how how{};
+  how.flags = static_cast<uint64_t>(kReadOnly | O_CLOEXEC | flags);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  const std::string plain = path.lexically_normal();
+  long got = -1;
+  do {
+    got = ::syscall(SYS_openat2, folder, plain.empty() ? "." : plain.c_str(), &how, sizeof how);
+  } while (got < 0 && (errno == EINTR || errno == EAGAIN));
+  // Kernels before 5.6, and sandboxes that do not know the call.
+  if (got < 0 && (errno == ENOSYS || errno == EPERM))
+    return open_without_links(folder, path, flags);
+  if (got < 0 && (errno == EXDEV || errno == ELOOP)) return leads_out(path);
+  if (got < 0) return fail_errno(errno, "open " + path.string());
+  Fd fd(static_cast<int>(got));
+  if ((flags & O_DIRECTORY) == 0) TRY(check_regular(fd, path));
+  return fd;
 }
 
 Result<std::string> read_file(const fs::path& path) {

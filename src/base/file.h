@@ -18,6 +18,12 @@ namespace fs = std::filesystem;
 // open(2) with O_CLOEXEC, EINTR handled, and the path in the error.
 Result<Fd> open_file(const fs::path& path, int flags, unsigned mode = 0666);
 
+// A plain file for reading. Never waits: a FIFO, a device or a socket is `invalid`.
+Result<Fd> open_regular(const fs::path& path);
+// A plain file, or with O_DIRECTORY a folder, by its path from an open folder. Neither ".." nor a
+// link leads out of that folder, whoever changes what is in it meanwhile: that is `denied`.
+Result<Fd> open_beneath(int folder, const fs::path& path, int flags = 0);
+
 Result<std::string> read_file(const fs::path& path);
 // Whole or not at all, by a temporary file beside it and a rename. `durable` outlives the power
 // too.

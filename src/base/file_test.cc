@@ -175,5 +175,44 @@ TEST_CASE("a path that could leave its folder is refused") {
   }
 }
 
+TEST_CASE("only a plain file is opened for reading, and a FIFO that nobody writes to at once") {
+  const TempDir dir;
+  put(dir.path() / "plain", "text");
+  REQUIRE(mkfifo((dir.path() / "fifo").c_str(), 0600) == 0);
+  CHECK(open_regular(dir.path() / "plain"));
+  for (const fs::path& other : {dir.path() / "fifo", dir.path(), fs::path("/dev/zero")}) {
+    CAPTURE(other);
+    const auto opened = open_regular(other);
+    REQUIRE_FALSE(opened);
+    CHECK(opened.error().kind == ErrorKind::invalid);
+  }
+  CHECK(open_regular(dir.path() / "none").error().kind == ErrorKind::not_found);
+}
+
+TEST_CASE("what is opened below a folder stays there, whatever the links say") {
+  const TempDir dir;
+  const fs::path folder = dir.path() / "folder";
+  REQUIRE(make_dirs(folder / "sub"));
+  put(dir.path() / "outside", "secret");
+  put(folder / "sub/inside", "text");
+  fs::create_symlink("sub/inside", folder / "good");
+  fs::create_symlink("../outside", folder / "out");
+  fs::create_symlink(dir.path() / "outside", folder / "absolute");
+  fs::create_directory_symlink("..", folder / "up");
+  REQUIRE(mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  const Fd top = open_file(folder, O_RDONLY | O_DIRECTORY).value();
+  CHECK(open_beneath(top.get(), "sub/inside"));
+  CHECK(open_beneath(top.get(), "good"));
+  CHECK(open_beneath(top.get(), "sub", O_DIRECTORY));
+  for (const char* path : {"out", "absolute", "up/outside", "../outside", "/etc/passwd"}) {
+    CAPTURE(path);
+    const auto opened = open_beneath(top.get(), path);
+    REQUIRE_FALSE(opened);
+    CHECK(opened.error().kind == ErrorKind::denied);
+  }
+  CHECK(open_beneath(top.get(), "fifo").error().kind == ErrorKind::invalid);
+  CHECK(open_beneath(top.get(), "none").error().kind == ErrorKind::not_found);
+}
+
 }  // namespace
 }  // namespace trainyard

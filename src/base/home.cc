@@ -18,6 +18,7 @@ namespace trainyard {
 namespace {
 
 constexpr unsigned kMode = 0700;
+constexpr unsigned kFileMode = 0600;
 
 struct NetworkFileSystem {
   uint64_t magic;
@@ -124,6 +125,20 @@ Status make_folders(const Home& home) {
   return {};
 }
 
+// What others may not do with one file or folder of ours.
+void tighten(const fs::path& path, unsigned mode, std::vector<Tightened>& all) {
+  struct stat status{};
+  if (lstat(path.c_str(), &status) != 0 || S_ISLNK(status.st_mode)) return;
+  if ((status.st_mode & 077) == 0 || (status.st_mode & S_ISVTX) != 0) return;
+  Tightened one{.path = path, .mode = status.st_mode & 07777, .error = {}};
+  if (status.st_uid != geteuid()) {
+    one.error = "it belongs to another account";
+  } else if (chmod(path.c_str(), mode) != 0) {
+    one.error = errno_error(errno, "chmod").message;
+  }
+  all.push_back(std::move(one));
+}
+
 std::string user_home() {
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return home;
   std::array<char, 4096> buffer{};
@@ -153,6 +168,20 @@ Result<Home> find_home(std::string_view flag) {
   if (error) return fail_errno(error.value(), "home " + root.string());
   if (!absolute.has_filename() && absolute.has_relative_path()) absolute = absolute.parent_path();
   return Home(absolute);
+}
+
+std::vector<Tightened> tighten_home(const Home& home) {
+  std::vector<Tightened> all;
+  for (const fs::path& folder : {home.root(), home.blobs(), home.tmp(), home.runs(), home.node(),
+                                 home.log().parent_path(), home.cache(), home.environments()}) {
+    tighten(folder, kMode, all);
+  }
+  const std::string database = home.database().string();
+  for (const fs::path& file : {fs::path(database), fs::path(database + "-wal"),
+                               fs::path(database + "-shm"), home.secrets_key(), home.log()}) {
+    tighten(file, kFileMode, all);
+  }
+  return all;
 }
 
 Status prepare_home(const Home& home) {

@@ -55,6 +55,16 @@ Result<Home> find_home(std::string_view flag);
 // Makes the folders, all 0700; refuses a home on a network file system, with advice.
 Status prepare_home(const Home& home);
 
+// Takes from others whatever rights they have to the home: 0700 for its folders, 0600 for its files
+// that hold secrets. A root that is shared on purpose, with the sticky bit, or that is another
+// account's stays as it is.
+struct Tightened {
+  fs::path path;
+  unsigned mode = 0;  // As it was.
+  std::string error;  // Why it still is so; empty: it is not.
+};
+std::vector<Tightened> tighten_home(const Home& home);
+
 // The name of the network file system with this statfs(2) magic, or empty for one of this machine.
 std::string_view network_file_system(uint64_t magic);
 

@@ -127,5 +127,30 @@ TEST_CASE("every path of a home lies in it") {
   CHECK(home.log() == "/h/log/server.log");
 }
 
+TEST_CASE("whatever was there, others have no right to what is ours") {
+  TempDir dir;
+  const Home home(dir.path() / "home");
+  REQUIRE(prepare_home(home));
+  REQUIRE(write_file(home.database(), "db"));
+  REQUIRE(write_file(home.secrets_key(), "key"));
+  for (const fs::path& path : {home.root(), home.runs(), home.blobs()}) {
+    REQUIRE(chmod(path.c_str(), 0755) == 0);
+  }
+  REQUIRE(chmod(home.database().c_str(), 0666) == 0);
+  const auto changed = tighten_home(home);
+  CHECK(changed.size() == 5);
+  for (const Tightened& one : changed) CHECK(one.error.empty());
+  for (const fs::path& path : {home.root(), home.runs(), home.blobs()}) {
+    CHECK(home_mode(path) == 0700);
+  }
+  CHECK(home_mode(home.database()) == 0600);
+  CHECK(home_mode(home.secrets_key()) == 0600);
+  CHECK(tighten_home(home).empty());
+  // A folder that many use, such as /tmp, is not closed to them.
+  REQUIRE(chmod(home.root().c_str(), 01777) == 0);
+  CHECK(tighten_home(home).empty());
+  CHECK(home_mode(home.root()) == 01777);
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -132,6 +132,17 @@ size_t utf8_length(std::string_view bytes) {
   return length;
 }
 
+// Of one UTF-8 sequence: C0 and DEL; C1, U+0080 to U+009F; U+200E, U+200F, U+202A to U+202E and
+// U+2066 to U+2069, which change how what follows is laid out.
+bool is_control(std::string_view one) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(one[i]); };
+  if (one.size() == 1) return at(0) < 0x20 || at(0) == 0x7f;
+  if (one.size() == 2) return at(0) == 0xC2 && at(1) < 0xA0;
+  if (one.size() != 3 || at(0) != 0xE2) return false;
+  if (at(1) == 0x80) return at(2) == 0x8E || at(2) == 0x8F || (at(2) >= 0xAA && at(2) <= 0xAE);
+  return at(1) == 0x81 && at(2) >= 0xA6 && at(2) <= 0xA9;
+}
+
 }  // namespace
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -246,6 +257,24 @@ std::string to_utf8(std::string_view bytes) {
     bytes.remove_prefix(std::max<size_t>(1, length));
   }
   return text;
+}
+
+std::string printable(std::string_view text, std::string_view keep) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const size_t length = utf8_length(text);
+    const std::string_view one = text.substr(0, std::max<size_t>(1, length));
+    if (length == 0) {
+      out += "\xEF\xBF\xBD";
+    } else if (is_control(one) && !(length == 1 && keep.find(one.front()) != keep.npos)) {
+      out += ' ';
+    } else {
+      out += one;
+    }
+    text.remove_prefix(one.size());
+  }
+  return out;
 }
 
 }  // namespace trainyard

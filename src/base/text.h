@@ -35,4 +35,9 @@ std::string nearest(std::string_view word, std::span<const std::string> known);
 // Bytes that are not UTF-8 become U+FFFD; JSON cannot carry them.
 std::string to_utf8(std::string_view bytes);
 
+// A text from elsewhere as a terminal may be shown it: UTF-8 in which every control character (C0,
+// DEL, C1) and every mark that turns the direction of writing is a space, except those in `keep`.
+// So it moves no cursor, sets no title and stays one line.
+std::string printable(std::string_view text, std::string_view keep = {});
+
 }  // namespace trainyard

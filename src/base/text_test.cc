@@ -131,5 +131,18 @@ TEST_CASE("UTF-8 stays as it is and other bytes become U+FFFD") {
   CHECK(to_utf8(std::string_view("\0", 1)) == std::string(1, '\0'));
 }
 
+TEST_CASE("a text from elsewhere moves no cursor") {
+  CHECK(printable("plain äß 日本") == "plain äß 日本");
+  CHECK(printable("a\x1b[2Jb\r\n\tc\x7f") == "a [2Jb   c ");
+  CHECK(printable("a\nb\tc", "\n") == "a\nb c");
+  CHECK(printable("\xC2\x9B"
+                  "31m") == " 31m");
+  CHECK(printable("\xE2\x80\xAE"
+                  "evil\xE2\x81\xA9") == " evil ");
+  CHECK(printable("\xC2\xA0") == "\xC2\xA0");
+  CHECK(printable("\xff") == "\xEF\xBF\xBD");
+  CHECK(printable(std::string("\0", 1)) == " ");
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -7,6 +7,8 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <map>
@@ -26,6 +28,7 @@ constexpr size_t kStartBytes = 8 * 1024 * 1024;
 // Up to here each file is synced by itself, so that nobody else's dirty pages are waited for; an
 // fsync(2) costs 0.2 ms and more, while syncfs(2) of 5,000 small files took 60 ms.
 constexpr size_t kSyncEachMax = 16;
+constexpr uint64_t kProceedEvery = 32;  // Blobs between two calls of Sweep::proceed.
 
 // Kept, but not yet known to outlive the power: under a name of its own in tmp/.
 using Pending = std::map<Digest, fs::path>;
@@ -48,6 +51,23 @@ void spread_folders_below(const fs::path& folder) {
   ioctl(fd->get(), FS_IOC_SETFLAGS, &flags);
 }
 
+WallTime time_of(const timespec& time) {
+  return WallTime(seconds(time.tv_sec) + microseconds(time.tv_nsec / 1000));
+}
+
+// Names in a folder; none where it is not there.
+Result<std::vector<std::string>> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return fail_errno(error.value(), "read " + folder.string());
+  }
+  return names;
+}
+
 class FolderStore : public Store {
  public:
   FolderStore(fs::path root, fs::path tmp)
@@ -63,6 +83,8 @@ class FolderStore : public Store {
   Result<uint64_t> size(const Digest& digest) override;
   Result<std::unique_ptr<Writer>> create() override;
   Status sync() override;
+  Result<WallTime> file_time() override;
+  Result<Sweep::Count> sweep(const Sweep& sweep) override;
 
   fs::path path(const Digest& digest) const;
   // A new file in tmp/, and its path in `path`.
@@ -73,6 +95,10 @@ class FolderStore : public Store {
  private:
   Status make_safe(const Pending& batch);
   Status give_names(const Pending& batch);
+  // True: to go on.
+  Result<bool> sweep_folder(const std::string& name, const Sweep& sweep, Sweep::Count& count);
+  Status sweep_blob(const Digest& digest, const Sweep& sweep, Sweep::Count& count);
+  std::mutex& lock_of(const Digest& digest) { return locks_[digest.bytes[0]]; }
 
   const fs::path root_;
   const fs::path tmp_;
@@ -80,6 +106,8 @@ class FolderStore : public Store {
   std::atomic<uint64_t> counter_{0};
   Guarded<Pending> pending_;
   std::mutex sync_;  // One sync at a time: who comes meanwhile must not return before it is done.
+  // By a digest's first byte: has() and the removal of a blob are one after the other.
+  std::array<std::mutex, 256> locks_;
 };
 
 class FolderWriter : public Writer {
@@ -187,7 +215,16 @@ bool FolderStore::adopt(const Digest& digest, const fs::path& written) {
 
 bool FolderStore::has(const Digest& digest) {
   if (pending_.with([&](Pending& pending) { return pending.contains(digest); })) return true;
-  return access(path(digest).c_str(), F_OK) == 0;
+  const fs::path file = path(digest);
+  const std::lock_guard lock(lock_of(digest));
+  struct stat status{};
+  if (stat(file.c_str(), &status) != 0) return false;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  const auto age = time_of(now) - time_of(status.st_mtim);
+  // A stamp from the future is set right too: it would keep the blob until then.
+  if (age >= microseconds(0) && age < kStampAge) return true;
+  return utimensat(AT_FDCWD, file.c_str(), nullptr, 0) == 0;
 }
 
 Result<Fd> FolderStore::open(const Digest& digest) {
@@ -265,6 +302,57 @@ Status FolderStore::give_names(const Pending& batch) {
     return {};
   }
   for (const fs::path& folder : touched) TRY(sync_dir(folder));
+  return {};
+}
+
+Result<WallTime> FolderStore::file_time() {
+  fs::path name;
+  TRY_SET(const Fd fd, create_temporary(name));
+  struct stat status{};
+  const int failed = fstat(fd.get(), &status) != 0 ? errno : 0;
+  unlink(name.c_str());
+  if (failed != 0) return fail_errno(failed, "stat " + name.string());
+  return time_of(status.st_mtim);
+}
+
+Result<Sweep::Count> FolderStore::sweep(const Sweep& sweep) {
+  Sweep::Count count;
+  TRY_SET(const std::vector<std::string> folders, names_in(root_));
+  for (const std::string& folder : folders) {
+    TRY_SET(const bool proceed, sweep_folder(folder, sweep, count));
+    if (!proceed) return fail(ErrorKind::cancelled, "the sweep was stopped");
+  }
+  return count;
+}
+
+Result<bool> FolderStore::sweep_folder(const std::string& name, const Sweep& sweep,
+                                       Sweep::Count& count) {
+  TRY_SET(const std::vector<std::string> files, names_in(root_ / name));
+  for (const std::string& file : files) {
+    const Result<Digest> digest = Digest::from_hex(name + file);
+    if (!digest) continue;  // Nothing of ours.
+    if (++count.blobs % kProceedEvery == 0 && !sweep.proceed(count)) return false;
+    if (!sweep.used(*digest)) TRY(sweep_blob(*digest, sweep, count));
+  }
+  return sweep.proceed(count);
+}
+
+Status FolderStore::sweep_blob(const Digest& digest, const Sweep& sweep, Sweep::Count& count) {
+  const fs::path file = path(digest);
+  struct stat status{};
+  const std::lock_guard lock(lock_of(digest));
+  if (stat(file.c_str(), &status) != 0) return {};
+  const auto size = static_cast<uint64_t>(status.st_size);
+  if (time_of(status.st_mtim) >= sweep.before) {
+    ++count.young;
+    count.young_bytes += size;
+    return {};
+  }
+  if (!sweep.dry_run && unlink(file.c_str()) != 0) {
+    return fail_errno(errno, "remove blob " + digest.hex());
+  }
+  ++count.removed;
+  count.removed_bytes += size;
   return {};
 }
 

@@ -40,6 +40,21 @@ std::string bytes_of(Store& store, const Digest& digest) {
   return *read_at(fd->get(), 0, 1 << 24, "blob");
 }
 
+// As if it had been written two days ago.
+void age(const fs::path& file) {
+  timespec old{};
+  clock_gettime(CLOCK_REALTIME, &old);
+  old.tv_sec -= 2 * 24 * 3600;
+  const timespec times[] = {old, old};
+  REQUIRE(utimensat(AT_FDCWD, file.c_str(), times, 0) == 0);
+}
+
+Sweep sweep_of_a_day(Store& store) {
+  return {.used = [](const Digest&) { return false; },
+          .before = *store.file_time() - std::chrono::hours(24),
+          .proceed = [](const Sweep::Count&) { return true; }};
+}
+
 bool keep(Store& store, std::string_view bytes) {
   return store.put(sha256(bytes), bytes).has_value();
 }
@@ -249,6 +264,85 @@ TEST_CASE("a process killed while it writes leaves no blob, and the next one goe
   REQUIRE(keep(*after, large));
   REQUIRE(after->sync());
   CHECK(bytes_of(*after, sha256(large)) == large);
+}
+
+TEST_CASE("a sweep removes what is unused and old, and nothing else") {
+  Bench bench;
+  for (const char* bytes : {"used", "garbage", "fresh", "asked for"}) {
+    REQUIRE(keep(*bench.store, bytes));
+  }
+  REQUIRE(bench.store->sync());
+  for (const char* bytes : {"used", "garbage", "asked for"}) age(bench.path(sha256(bytes)));
+  REQUIRE(bench.store->has(sha256("asked for")));
+  Sweep sweep = sweep_of_a_day(*bench.store);
+  sweep.used = [](const Digest& digest) { return digest == sha256("used"); };
+
+  sweep.dry_run = true;
+  CHECK(bench.store->sweep(sweep)->removed == 1);
+  CHECK(bench.store->has(sha256("used")));
+  age(bench.path(sha256("used")));
+  CHECK(fs::exists(bench.path(sha256("garbage"))));
+
+  sweep.dry_run = false;
+  const Sweep::Count count = *bench.store->sweep(sweep);
+  CHECK(count.blobs == 4);
+  CHECK(count.removed == 1);
+  CHECK(count.removed_bytes == 7);
+  CHECK(count.young == 2);
+  CHECK(!bench.store->has(sha256("garbage")));
+  for (const char* bytes : {"used", "fresh", "asked for"}) {
+    CHECK(bytes_of(*bench.store, sha256(bytes)) == bytes);
+  }
+  // What was removed can be kept again.
+  REQUIRE(keep(*bench.store, "garbage"));
+  REQUIRE(bench.store->sync());
+  CHECK(bytes_of(*bench.store, sha256("garbage")) == "garbage");
+}
+
+TEST_CASE("a blob of which has() said that it is here is there after a sweep") {
+  Bench bench;
+  constexpr int kBlobs = 4000;
+  std::vector<Digest> digests;
+  for (int i = 0; i < kBlobs; ++i) {
+    const std::string bytes = "blob " + std::to_string(i);
+    REQUIRE(keep(*bench.store, bytes));
+    digests.push_back(sha256(bytes));
+  }
+  REQUIRE(bench.store->sync());
+  for (const Digest& digest : digests) age(bench.path(digest));
+  const Sweep sweep = sweep_of_a_day(*bench.store);
+  std::vector<std::vector<Digest>> told(4);
+  std::barrier start(5);
+  {
+    std::vector<std::jthread> askers;
+    for (size_t t = 0; t < told.size(); ++t) {
+      askers.emplace_back([&, t] {
+        start.arrive_and_wait();
+        for (size_t i = t; i < digests.size(); i += told.size()) {
+          if (bench.store->has(digests[i])) told[t].push_back(digests[i]);
+        }
+      });
+    }
+    start.arrive_and_wait();
+    REQUIRE(bench.store->sweep(sweep));
+  }
+  size_t kept = 0;
+  for (const auto& part : told) {
+    for (const Digest& digest : part) CHECK(fs::exists(bench.path(digest)));
+    kept += part.size();
+  }
+  CHECK(count_files(bench.root) == kept);
+}
+
+TEST_CASE("a sweep that is told to stop leaves the rest") {
+  Bench bench;
+  for (int i = 0; i < 500; ++i) REQUIRE(keep(*bench.store, std::to_string(i)));
+  REQUIRE(bench.store->sync());
+  for (int i = 0; i < 500; ++i) age(bench.path(sha256(std::to_string(i))));
+  Sweep sweep = sweep_of_a_day(*bench.store);
+  sweep.proceed = [](const Sweep::Count& count) { return count.blobs < 100; };
+  CHECK(bench.store->sweep(sweep).error().kind == ErrorKind::cancelled);
+  CHECK(count_files(bench.root) > 300);
 }
 
 }  // namespace trainyard::blob

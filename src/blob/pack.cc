@@ -52,7 +52,11 @@ Status PackReader::take(std::string_view& bytes) {
     return head_bytes_.size() == kPackHeadSize ? begin_blob() : Status{};
   }
   const size_t part = static_cast<size_t>(std::min<uint64_t>(left_, bytes.size()));
-  if (writer_) TRY(writer_->write(bytes.substr(0, part)));
+  if (writer_) {
+    TRY(writer_->write(bytes.substr(0, part)));
+  } else {
+    skipped_.add(bytes.substr(0, part));
+  }
   bytes.remove_prefix(part);
   left_ -= part;
   return left_ == 0 ? end_blob() : Status{};
@@ -73,12 +77,19 @@ Status PackReader::begin_blob() {
 Status PackReader::end_blob() {
   in_blob_ = false;
   const std::unique_ptr<Writer> writer = std::move(writer_);
-  Status kept = writer ? writer->keep(head_.digest) : Status{};
-  if (kept) {
+  bool good = true;
+  if (writer) {
+    const Status kept = writer->keep(head_.digest);
+    if (!kept && kept.error().kind != ErrorKind::invalid) return kept;
+    good = kept.has_value();
+  } else {
+    good = skipped_.finish() == head_.digest;
+  }
+  if (good) {
     ++outcome_.kept;
+    if (on_kept_) on_kept_(head_.digest);
     return {};
   }
-  if (kept.error().kind != ErrorKind::invalid) return kept;
   outcome_.bad.push_back(head_.digest);
   return {};
 }

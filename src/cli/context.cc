@@ -122,7 +122,7 @@ void Context::detail(std::string_view line) const {
 }
 
 void Context::insist(std::string_view line) const {
-  static_cast<void>(write_output(STDERR_FILENO, std::string(line) + "\n").has_value());
+  static_cast<void>(write_output(STDERR_FILENO, printable(line, "\n") + "\n").has_value());
 }
 
 bool Context::shows_progress() const {
@@ -161,7 +161,7 @@ Status Context::confirm(std::string_view question) const {
     return fail(ErrorKind::invalid, std::string(question) + " Not without a yes",
                 "Say so with --yes.");
   }
-  static_cast<void>(write_output(STDERR_FILENO, std::string(question) + " (y/n): ").has_value());
+  static_cast<void>(write_output(STDERR_FILENO, printable(question) + " (y/n): ").has_value());
   std::string answer(64, '\0');
   const ssize_t got = ::read(STDIN_FILENO, answer.data(), answer.size());
   answer.resize(got > 0 ? static_cast<size_t>(got) : 0);

@@ -7,14 +7,7 @@ namespace {
 
 constexpr std::string_view kHead = "error: ";
 
-// Whatever a message holds, it stays one line, and moves no cursor.
-std::string one_line(std::string_view text) {
-  std::string line = to_utf8(trim(text));
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return line;
-}
+std::string one_line(std::string_view text) { return printable(trim(text)); }
 
 }  // namespace
 

@@ -176,6 +176,7 @@ client::FollowState state_of(const Json& run) {
   }
   const auto status = run_status_from(state.status);
   state.final = status && is_final(*status);
+  state.warned = !wire::member(run, "warnings").empty();
   return state;
 }
 
@@ -208,9 +209,8 @@ Result<Followed> wait_for_run(Context& context, const RunId& id) {
 
 namespace {
 
-// Only several nodes have anything to be warned of at the end.
 Status say_warnings(Context& context, const RunId& id, const client::FollowState& state) {
-  if (!state.final || state.next.size() < 2) return {};
+  if (!state.final || !state.warned) return {};
   TRY_SET(client::Api * api, context.api());
   TRY_SET(const Json run, api->run(id));
   for (const Json& warning : run.value("warnings", Json::array())) {

@@ -103,11 +103,25 @@ void put_yaml(const Json& value, size_t depth, bool colour, bool after_dash, std
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-// Cells come from users: what would break the line or move the cursor becomes a space.
-std::string clean(std::string_view text) {
-  std::string out = to_utf8(text);
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+// JSON escapes C0 alone. What else moves a cursor, DEL and C1, is escaped here; it occurs in
+// strings only.
+std::string escape_controls(std::string_view json) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  out.reserve(json.size());
+  for (size_t i = 0; i < json.size(); ++i) {
+    const auto c = static_cast<unsigned char>(json[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < json.size() ? json[i + 1] : 0);
+    const bool c1 = c == 0xC2 && next >= 0x80 && next < 0xA0;
+    if (c != 0x7f && !c1) {
+      out += json[i];
+      continue;
+    }
+    const unsigned code = c1 ? next : c;
+    out += "\\u00";
+    out += kDigits[code >> 4U];
+    out += kDigits[code & 15U];
+    if (c1) ++i;
   }
   return out;
 }
@@ -147,7 +161,7 @@ std::string render(const Json& value, Format format, const View& view, const Scr
     case Format::yamlc:
       return render_yaml(value, screen.colour);
     case Format::table:
-      if (view.text) return view.text(value);
+      if (view.text) return printable(view.text(value), "\n");
       return render_table(view.table(value), screen);
     case Format::tsv:
       return render_tsv(view.table(value));
@@ -159,11 +173,13 @@ std::string render(const Json& value, Format format, const View& view, const Scr
 
 std::string render_table(const Table& table, const Screen& screen) {
   std::vector<std::vector<std::string>> rows;
-  if (!table.header.empty()) rows.push_back(table.header);
-  for (const auto& row : table.rows) {
+  // Cells come from users, and so do the heads of what --query finds.
+  const auto add = [&](const std::vector<std::string>& row) {
     auto& cells = rows.emplace_back();
-    for (const std::string& text : row) cells.push_back(clean(text));
-  }
+    for (const std::string& text : row) cells.push_back(printable(text));
+  };
+  if (!table.header.empty()) add(table.header);
+  for (const auto& row : table.rows) add(row);
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -189,7 +205,7 @@ std::string render_tsv(const Table& table) {
   for (const auto& row : table.rows) {
     for (size_t i = 0; i < row.size(); ++i) {
       if (i > 0) out += '\t';
-      out += clean(row[i]);
+      out += printable(row[i]);
     }
     out += '\n';
   }
@@ -197,17 +213,17 @@ std::string render_tsv(const Table& table) {
 }
 
 std::string render_json(const Json& value, bool colour) {
-  if (!colour) return wire::dump_pretty(value) + "\n";
+  if (!colour) return escape_controls(wire::dump_pretty(value)) + "\n";
   std::string out;
   put_json(value, 0, out);
-  return out + "\n";
+  return escape_controls(out) + "\n";
 }
 
 std::string render_yaml(const Json& value, bool colour) {
-  if (!value.is_structured() || value.empty()) return yaml_scalar(value) + "\n";
+  if (!value.is_structured() || value.empty()) return escape_controls(yaml_scalar(value)) + "\n";
   std::string out;
   put_yaml(value, 0, colour, false, out);
-  return out;
+  return escape_controls(out);
 }
 
 std::string cell(const Json& value) {

@@ -29,13 +29,15 @@ Progress::~Progress() {
   if (on_screen_) put(kClearLine);
 }
 
-void Progress::update(uint64_t done, uint64_t total) {
+void Progress::update(uint64_t done, uint64_t total) { say(format_bar(label_, done, total)); }
+
+void Progress::say(std::string_view words) {
   if (!shown_) return;
   const SteadyTime now = clock_.steady();
   if (now - started_ < kQuiet || now - drawn_ < kBetween) return;
   drawn_ = now;
   on_screen_ = true;
-  put(std::string(kClearLine) + format_bar(label_, done, total));
+  put(std::string(kClearLine).append(words));
 }
 
 std::string format_bar(const std::string& label, uint64_t done, uint64_t total) {

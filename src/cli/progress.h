@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 
@@ -16,6 +17,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void update(uint64_t done, uint64_t total);
+  // A line of words in the bar's place.
+  void say(std::string_view words);
 
  private:
   Clock& clock_;

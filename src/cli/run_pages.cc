@@ -2,29 +2,45 @@
 
 #include <algorithm>
 
+#include "cli/console.h"
+
 namespace trainyard::cli {
 namespace {
 
-constexpr int kRunsPage = 500;
+constexpr int kRunsPage = 200;  // The server lets longer pages wait for their turn.
+constexpr int kRunsOnScreen = 30;
+
+// Looks at one page only: counting a long history takes longer than the list itself.
+Status say_how_many_more(Context& context, client::Api& api, const client::RunQuery& query,
+                         std::string_view cursor) {
+  TRY_SET(const client::Page page, api.runs(query, kRunsPage, cursor));
+  const std::string count =
+      (page.next.empty() ? "" : "more than ") + std::to_string(page.items.size());
+  context.say(count + " older runs are not shown; --last N shows the newest N");
+  return {};
+}
 
 }  // namespace
 
 Status print_runs(Context& context, const client::RunQuery& query, std::optional<int> last,
-                  Columns columns, const AddRun& add) {
+                  Columns columns, const std::function<Json(const Json& run)>& shape) {
   TRY_SET(client::Api * api, context.api());
   TRY_SET(ListPrinter printer, ListPrinter::make(context, std::move(columns)));
+  TRY_SET(const Format format, context.format());
+  const bool on_screen = !last && format == Format::table && context.screen().out_terminal;
+  if (on_screen) last = kRunsOnScreen;
   int left = last.value_or(0);
   std::string cursor;
   do {
     TRY_SET(const client::Page page,
             api->runs(query, last ? std::clamp(left, 1, kRunsPage) : kRunsPage, cursor));
     cursor = page.next;
-    for (const Json& run : page.items) {
-      TRY_SET(const bool added, add(printer, run));
-      if (added && last && --left == 0) break;
-    }
+    for (const Json& run : page.items) TRY(printer.add(shape(run)));
+    left -= static_cast<int>(page.items.size());
   } while (!cursor.empty() && (!last || left > 0));
-  return printer.finish();
+  TRY(printer.finish());
+  if (on_screen && !cursor.empty()) TRY(say_how_many_more(context, *api, query, cursor));
+  return {};
 }
 
 }  // namespace trainyard::cli

@@ -8,10 +8,9 @@
 
 namespace trainyard::cli {
 
-// Prints runs page by page as they come. `add` puts one into the list, and says whether it did:
-// those that it leaves out do not count for `last`.
-using AddRun = std::function<Result<bool>(ListPrinter& printer, const Json& run)>;
+// Prints the newest `last` runs of the query, each as `shape` makes it, page by page as they come.
+// Without `last`: all; in a table on a terminal 30, and how many more there are.
 Status print_runs(Context& context, const client::RunQuery& query, std::optional<int> last,
-                  Columns columns, const AddRun& add);
+                  Columns columns, const std::function<Json(const Json& run)>& shape);
 
 }  // namespace trainyard::cli

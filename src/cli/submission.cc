@@ -17,6 +17,7 @@
 #include "cli/progress.h"
 #include "client/blobs.h"
 #include "snapshot/capture.h"
+#include "wire/urls.h"
 
 namespace trainyard::cli {
 namespace {
@@ -106,8 +107,8 @@ struct Taken {
   snapshot::Captured captured;
 };
 
-Result<client::Uploaded> upload(Context& context, client::Api& api,
-                                std::span<const Taken> folders) {
+Result<client::Uploaded> upload(Context& context, client::Api& api, std::span<const Taken> folders,
+                                std::string_view workspace) {
   client::Uploaded all;
   for (const Taken& taken : folders) {
     Progress progress(context.clock(), "upload", context.shows_progress());
@@ -115,7 +116,7 @@ Result<client::Uploaded> upload(Context& context, client::Api& api,
       progress.update(transfer.bytes_done, transfer.bytes_total);
     };
     TRY_SET(const client::Uploaded uploaded,
-            client::upload_missing(api.http(), taken.folder, taken.captured, show));
+            client::upload_missing(api.http(), taken.folder, taken.captured, show, workspace));
     all.files += uploaded.files;
     all.bytes += uploaded.bytes;
   }
@@ -132,7 +133,7 @@ Result<Sent> send(Context& context, const RunId& id, const RunSpec& spec,
     if (!run && run.error().kind == ErrorKind::not_found &&
         run.error().message.starts_with("snapshot")) {
       stage = Stage::uploading;
-      const auto uploaded = upload(context, *api, folders);
+      const auto uploaded = upload(context, *api, folders, spec.workspace);
       stage = Stage::submitting;
       if (uploaded) {
         sent.uploaded.files += uploaded->files;
@@ -273,11 +274,11 @@ Status download_outputs(Context& context, const RunId& id, const fs::path& folde
   TRY_SET(client::Api * api, context.api());
   const fs::path into = folder / "outputs";
   TRY_SET(const snapshot::Tree tree, api->outputs(id));
-  TRY(make_dirs(into));
   Progress progress(context.clock(), "download", context.shows_progress());
-  TRY(client::download_tree(api->http(), tree, into, [&](const client::Transfer& transfer) {
+  const auto update = [&](const client::Transfer& transfer) {
     progress.update(transfer.bytes_done, transfer.bytes_total);
-  }));
+  };
+  TRY(client::download_tree(api->http(), tree, folder, update, wire::run_url(id), "outputs"));
   context.say("outputs " + std::to_string(tree.files()) +
               (tree.files() == 1 ? " file, " : " files, ") + format_size(tree.bytes()) + " in " +
               into.string());

@@ -22,7 +22,8 @@ std::string waiting_line(const std::string& reason) {
   return "waiting " + reason.substr(kWaits.size());
 }
 
-std::string Waiting::take(const std::string& reason, SteadyTime now) {
+std::string Waiting::take(const std::string& from_server, SteadyTime now) {
+  const std::string reason = printable(from_server);
   if (reason.empty() || reason == reason_ || now - started_ < kWorthWords) return {};
   reason_ = reason;
   const size_t building = reason.find(kBuilt);

@@ -17,7 +17,7 @@ class Waiting {
   Waiting(Screen screen, SteadyTime now) : screen_(screen), started_(now) {}
 
   // What to write for this reason. Nothing for a wait that has not lasted.
-  std::string take(const std::string& reason, SteadyTime now);
+  std::string take(const std::string& from_server, SteadyTime now);
   // The same when it waits no longer: takes the line away, and where it has begun tells of what was
   // built meanwhile.
   enum class Then { begun, ended };

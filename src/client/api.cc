@@ -32,6 +32,7 @@ Result<FollowState> decode_state(std::string_view text) {
   TRY_SET(state.reason, wire::string_member(json, "reason"));
   TRY_SET(state.version, wire::int_member(json, "version"));
   TRY_SET(state.final, wire::bool_member(json, "final"));
+  TRY_SET(state.warned, wire::bool_member(json, "warned"));
   if (json.contains("exitCode") && json["exitCode"].is_number_integer()) {
     state.exit_code = json["exitCode"].get<int>();
   }
@@ -183,13 +184,20 @@ Status Api::stop_server() {
   return {};
 }
 
-Result<Json> Api::backup(std::string_view folder) {
-  return call(Method::post, api("/server/backup"), {{"folder", folder}});
+Result<Json> Api::backup(std::string_view folder, bool without_key) {
+  return call(Method::post, api("/server/backup"),
+              {{"folder", folder}, {"withoutKey", without_key}});
 }
 
 Result<Json> Api::check(bool content) {
   return call(Method::post, api("/server/check"), {{"content", content}});
 }
+
+Result<Json> Api::begin_collection(bool dry_run) {
+  return call(Method::post, api("/server/gc"), {{"dryRun", dry_run}});
+}
+
+Result<Json> Api::collection() { return call(Method::get, api("/server/gc")); }
 
 Result<Json> Api::version() { return call(Method::get, "/version"); }
 
@@ -199,6 +207,10 @@ Result<Json> Api::create_user(std::string_view name, std::string_view role) {
   return call(Method::post, api("/users"), {{"name", name}, {"role", role}});
 }
 
+Result<Json> Api::update_user(std::string_view name, std::string_view role) {
+  return call(Method::patch, api("/users/" + encode_url(name)), {{"role", role}});
+}
+
 Status Api::delete_user(std::string_view name) {
   TRY(call(Method::del, api("/users/" + encode_url(name))));
   return {};
@@ -206,10 +218,11 @@ Status Api::delete_user(std::string_view name) {
 
 Result<Json> Api::tokens() { return all(api("/tokens")); }
 
-Result<Json> Api::create_token(std::string_view user, std::string_view label, int64_t lifetime_s) {
-  Json body = {{"label", label}};
-  if (!user.empty()) body["user"] = user;
-  if (lifetime_s > 0) body["expiresInSeconds"] = lifetime_s;
+Result<Json> Api::create_token(const TokenWanted& wanted) {
+  Json body = {{"label", wanted.label}};
+  if (!wanted.user.empty()) body["user"] = wanted.user;
+  if (!wanted.role.empty()) body["role"] = wanted.role;
+  if (wanted.lifetime_s > 0) body["expiresInSeconds"] = wanted.lifetime_s;
   return call(Method::post, api("/tokens"), body);
 }
 
@@ -248,7 +261,25 @@ Result<Json> Api::create_workspace(const Workspace& workspace) {
               {{"name", workspace.name},
                {"subscriptionId", workspace.subscription_id},
                {"resourceGroup", workspace.resource_group},
-               {"imageBuildCompute", workspace.image_build_compute}});
+               {"imageBuildCompute", workspace.image_build_compute},
+               {"access", to_string(workspace.access)}});
+}
+
+Result<Json> Api::members(std::string_view workspace) {
+  return all(api("/workspaces/" + encode_url(workspace) + "/members"));
+}
+
+Result<Json> Api::set_member(std::string_view workspace, std::string_view user,
+                             std::string_view role) {
+  return call(Method::put,
+              api("/workspaces/" + encode_url(workspace) + "/members/" + encode_url(user)),
+              {{"role", role}});
+}
+
+Status Api::remove_member(std::string_view workspace, std::string_view user) {
+  TRY(call(Method::del,
+           api("/workspaces/" + encode_url(workspace) + "/members/" + encode_url(user))));
+  return {};
 }
 
 Status Api::delete_workspace(std::string_view name) {
@@ -272,8 +303,10 @@ Result<Page> Api::runs(const RunQuery& query, int limit, std::string_view cursor
   add_query(target, "experiment", query.experiment);
   add_query(target, "status", query.status);
   add_query(target, "target", query.target);
+  add_query(target, "user", query.user);
   add_query(target, "parent", query.parent);
   add_query(target, "tag", query.tag);
+  add_query(target, "tags", query.tags);
   add_query(target, "archived", query.archived);
   add_query(target, "children", query.children ? "1" : "");
   add_query(target, "limit", std::to_string(limit));
@@ -314,6 +347,26 @@ Result<Json> Api::series(const RunId& id, std::string_view name, int64_t from, i
 
 Result<Json> Api::cancel(const RunId& id) {
   return call(Method::post, wire::run_url(id, "/cancel"), Json::object());
+}
+
+Result<Json> Api::delete_run(const RunId& id, bool now) {
+  return call(Method::del, wire::run_url(id, now ? "?now=1" : ""));
+}
+
+Result<Json> Api::restore_run(const RunId& id) {
+  return call(Method::post, wire::run_url(id, "/restore"), Json::object());
+}
+
+Result<Json> Api::delete_experiment(std::string_view workspace, std::string_view name, bool now) {
+  std::string target = api("/workspaces/") + encode_url(workspace) + "/experiments";
+  add_query(target, "name", name);
+  if (now) add_query(target, "now", "1");
+  return call(Method::del, target);
+}
+
+Result<Json> Api::restore_experiment(std::string_view workspace, std::string_view name) {
+  return call(Method::post, api("/workspaces/") + encode_url(workspace) + "/experiments/restore",
+              {{"name", name}});
 }
 
 Result<Json> Api::wait(const RunId& id, int64_t version, int wait_s) {

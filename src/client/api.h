@@ -19,6 +19,8 @@ namespace trainyard::client {
 
 using wire::Json;
 
+std::string environment_url(std::string_view workspace, const EnvironmentName& name);
+
 // A list's page: {"items": […], "next": cursor or null}.
 struct Page {
   Json items = Json::array();
@@ -30,8 +32,10 @@ struct RunQuery {
   std::string experiment;
   std::string status;
   std::string target;
+  std::string user;
   std::string parent;
   std::string tag;       // "key" or "key=value".
+  std::string tags;      // Several: a JSON object; null is any value.
   std::string archived;  // "no", "only" or "any"; empty: no.
   bool children = false;
 };
@@ -54,7 +58,8 @@ struct FollowState {
   std::string error;
   std::vector<uint64_t> next;
   int attempt = 0;
-  uint64_t bytes = 0;  // Console in this answer.
+  bool warned = false;  // The run has warnings to be shown.
+  uint64_t bytes = 0;   // Console in this answer.
 };
 
 // Console bytes as they come; `stream` is 'o' or 'e'.
@@ -104,24 +109,38 @@ class Api {
 
   Result<Json> server(bool with_token);
   Status stop_server();
-  Result<Json> backup(std::string_view folder);
+  Result<Json> backup(std::string_view folder, bool without_key);
   Result<Json> check(bool content);
+  // How far a collection of garbage is; its report when it is done.
+  Result<Json> begin_collection(bool dry_run);
+  Result<Json> collection();
   Result<Json> version();
 
   Result<Json> users();
   Result<Json> create_user(std::string_view name, std::string_view role);
+  Result<Json> update_user(std::string_view name, std::string_view role);
   Status delete_user(std::string_view name);
   Result<Json> tokens();
   // `lifetime_s` 0: it does not expire.
-  Result<Json> create_token(std::string_view user, std::string_view label, int64_t lifetime_s);
+  struct TokenWanted {
+    std::string user;  // Empty: the caller's.
+    std::string label;
+    std::string role;        // At most this; empty: the user's.
+    int64_t lifetime_s = 0;  // 0: as long as the caller's own.
+  };
+  Result<Json> create_token(const TokenWanted& wanted);
   Status revoke_token(std::string_view id);
 
   Result<Json> workspaces();
   Result<Json> workspace(std::string_view name);
   Result<Json> create_workspace(const Workspace& workspace);
   // Where its environments are built; empty: on the server.
-  Result<Json> set_build_compute(std::string_view workspace, std::string_view compute);
+  // {"imageBuildCompute", "retentionSeconds", "access"}
+  Result<Json> update_workspace(std::string_view workspace, const Json& changes);
   Status delete_workspace(std::string_view name);
+  Result<Json> members(std::string_view workspace);
+  Result<Json> set_member(std::string_view workspace, std::string_view user, std::string_view role);
+  Status remove_member(std::string_view workspace, std::string_view user);
   Result<Json> experiments(std::string_view workspace);
   Result<Json> targets();
 
@@ -153,6 +172,12 @@ class Api {
   Result<Json> register_environment(std::string_view workspace, const Json& environment);
   Status archive_environment(std::string_view workspace, const EnvironmentName& name,
                              bool archived);
+  // What is deleted `now` cannot be restored.
+  Status delete_environment(std::string_view workspace, const EnvironmentName& name, bool now);
+  Result<Json> delete_experiment(std::string_view workspace, std::string_view name, bool now);
+  Result<Json> restore_experiment(std::string_view workspace, std::string_view name);
+  Result<Json> delete_run(const RunId& id, bool now);
+  Result<Json> restore_run(const RunId& id);
   // How far it is: {"state", "progress", "log", "logNext", "error", "realised"}. Asking has it
   // made.
   struct StateQuery {
@@ -166,6 +191,10 @@ class Api {
   // An Environment's JSON, and beside it "note".
   Result<Json> set_curated(std::string_view name, const Json& environment);
   Status delete_curated(std::string_view name);
+
+  // What each role may ask of machines.
+  Result<Json> policies();
+  Result<Json> set_policy(std::string_view role, const Json& changes);
 
   // Machines that have joined the workspace, and one's own.
   Result<Json> machines(std::string_view workspace);

@@ -111,9 +111,9 @@ Status Api::stop_exec(std::string_view exec) {
   return {};
 }
 
-Result<Json> Api::set_build_compute(std::string_view workspace, std::string_view compute) {
+Result<Json> Api::update_workspace(std::string_view workspace, const Json& changes) {
   return call(Method::patch, std::string(wire::kApi) + "/workspaces/" + encode_url(workspace),
-              {{"imageBuildCompute", compute}});
+              changes);
 }
 
 }  // namespace trainyard::client

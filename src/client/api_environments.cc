@@ -12,14 +12,14 @@ std::string environments_url(std::string_view workspace) {
   return std::string(wire::kApi) + "/workspaces/" + encode_url(workspace) + "/environments";
 }
 
+std::string curated_url() { return std::string(wire::kApi) + "/curated-environments"; }
+
+}  // namespace
+
 std::string environment_url(std::string_view workspace, const EnvironmentName& name) {
   return environments_url(workspace) + "/" + encode_url(name.name) +
          (name.version.empty() ? "" : "?version=" + encode_url(name.version));
 }
-
-std::string curated_url() { return std::string(wire::kApi) + "/curated-environments"; }
-
-}  // namespace
 
 Result<Json> Api::environments(std::string_view workspace, std::string_view name, bool archived) {
   return all(environments_url(workspace) + "?archived=" + (archived ? "1" : "0") +
@@ -37,6 +37,13 @@ Result<Json> Api::register_environment(std::string_view workspace, const Json& e
 Status Api::archive_environment(std::string_view workspace, const EnvironmentName& name,
                                 bool archived) {
   TRY(call(Method::patch, environment_url(workspace, name), {{"archived", archived}}));
+  return {};
+}
+
+Status Api::delete_environment(std::string_view workspace, const EnvironmentName& name, bool now) {
+  std::string target = environment_url(workspace, name);
+  if (now) target += (target.find('?') == std::string::npos ? "?" : "&") + std::string("now=1");
+  TRY(call(Method::del, target));
   return {};
 }
 
@@ -64,6 +71,12 @@ Result<Json> Api::set_curated(std::string_view name, const Json& environment) {
 Status Api::delete_curated(std::string_view name) {
   TRY(call(Method::del, curated_url() + "/" + encode_url(name)));
   return {};
+}
+
+Result<Json> Api::policies() { return all(std::string(wire::kApi) + "/policies"); }
+
+Result<Json> Api::set_policy(std::string_view role, const Json& changes) {
+  return call(Method::put, std::string(wire::kApi) + "/policies/" + encode_url(role), changes);
 }
 
 }  // namespace trainyard::client

@@ -11,8 +11,11 @@ constexpr milliseconds kTimeout{30'000};  // Without progress.
 
 }  // namespace
 
-Result<Orders> AttemptApi::report(std::span<const Report> reports) {
+Result<Orders> AttemptApi::report(std::span<const Report> reports, std::string_view instance,
+                                  std::string_view epoch) {
   wire::Json json;
+  json["instance"] = std::string(instance);
+  json["epoch"] = std::string(epoch);
   json["reports"] = wire::Json::array();
   for (const Report& report : reports) json["reports"].push_back(wire::encode(report));
   std::string body = wire::dump(json);
@@ -36,24 +39,29 @@ Result<Orders> AttemptApi::orders(const Orders& known, seconds wait) {
   return wire::decode_orders(json);
 }
 
-Result<uint64_t> AttemptApi::console(int rank, uint64_t from, std::string& frames) {
+Result<AttemptApi::Kept> AttemptApi::console(int rank, uint64_t from, std::string& frames,
+                                             Before before) {
   return send_bytes(
-      wire::attempt_url(id_, "/console/" + std::to_string(rank) + "?from=" + std::to_string(from)),
+      wire::attempt_url(id_, "/console/" + std::to_string(rank) + "?from=" + std::to_string(from) +
+                                 (before == Before::lost ? "&lost=1" : "")),
       frames);
 }
 
 Result<uint64_t> AttemptApi::file(std::string_view path, uint64_t from, std::string& bytes,
                                   Reset reset) {
-  return send_bytes(wire::attempt_url(id_, "/files?path=" + http::encode_url(path) +
-                                               "&from=" + std::to_string(from) +
-                                               (reset == Reset::yes ? "&reset=1" : "")),
-                    bytes);
+  TRY_SET(const Kept kept,
+          send_bytes(wire::attempt_url(id_, "/files?path=" + http::encode_url(path) +
+                                                "&from=" + std::to_string(from) +
+                                                (reset == Reset::yes ? "&reset=1" : "")),
+                     bytes));
+  return kept.size;
 }
 
 Result<uint64_t> AttemptApi::records(int rank, uint64_t from, std::string& lines) {
-  return send_bytes(
-      wire::attempt_url(id_, "/records/" + std::to_string(rank) + "?from=" + std::to_string(from)),
-      lines);
+  TRY_SET(const Kept kept, send_bytes(wire::attempt_url(id_, "/records/" + std::to_string(rank) +
+                                                                 "?from=" + std::to_string(from)),
+                                      lines));
+  return kept.size;
 }
 
 Result<std::map<std::string, std::string>> AttemptApi::secrets() {
@@ -96,12 +104,15 @@ Result<AttemptApi::EnvironmentStand> AttemptApi::environment(const EnvironmentQu
   return stand;
 }
 
-Result<uint64_t> AttemptApi::send_bytes(std::string target, std::string& bytes) {
+Result<AttemptApi::Kept> AttemptApi::send_bytes(std::string target, std::string& bytes) {
   TRY_SET(const std::string answer,
           send(http::Method::post, std::move(target), bytes, "application/octet-stream", kTimeout));
   TRY_SET(const wire::Json json, wire::parse(answer));
   TRY_SET(const int64_t size, wire::int_member(json, "size"));
-  return static_cast<uint64_t>(size);
+  // An earlier version does not say it, and nothing is given back.
+  const int64_t durable =
+      json.contains("durable") ? wire::int_member(json, "durable").value_or(0) : 0;
+  return Kept{static_cast<uint64_t>(size), static_cast<uint64_t>(durable)};
 }
 
 Result<std::string> AttemptApi::send(http::Method method, std::string target, std::string& body,

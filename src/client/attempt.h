@@ -23,18 +23,24 @@ class AttemptApi {
   AttemptApi(http::Client& client, AttemptId id, int node = 0)
       : client_(client), id_(std::move(id)), node_(node) {}
 
-  // No report is a heartbeat.
-  Result<Orders> report(std::span<const Report> reports);
+  // No report is a heartbeat. `instance` and `epoch` as in AttemptNode.
+  Result<Orders> report(std::span<const Report> reports, std::string_view instance = {},
+                        std::string_view epoch = {});
   // Waits up to `wait` for orders that say more than `known`: cancel, go or stop.
   Result<Orders> orders(const Orders& known, seconds wait);
-  // Frames that begin at byte `from` of the rank's console. Returns how many bytes the server has:
-  // go on from there. `frames` is empty afterwards and keeps its memory.
-  Result<uint64_t> console(int rank, uint64_t from, std::string& frames);
-  // Bytes of a file from `from` on; `reset` begins it anew. Returns and leaves `bytes` alike.
+  // Frames that begin at byte `from` of the rank's console. `frames` is empty afterwards and keeps
+  // its memory. `Before::lost`: what lies before `from` cannot be sent any more.
+  enum class Before { sent, lost };
+  struct Kept {
+    uint64_t size = 0;     // How many bytes the server has: go on from there.
+    uint64_t durable = 0;  // Consoles: how many of them it has for good.
+  };
+  Result<Kept> console(int rank, uint64_t from, std::string& frames, Before before = Before::sent);
+  // Bytes of a file from `from` on; `reset` begins it anew. Returns how many the server has.
   enum class Reset { no, yes };
   Result<uint64_t> file(std::string_view path, uint64_t from, std::string& bytes,
                         Reset reset = Reset::no);
-  // Whole lines of a rank's records from byte `from` on; returns and leaves `lines` alike.
+  // Whole lines of a rank's records from byte `from` on. Returns how many bytes the server has.
   Result<uint64_t> records(int rank, uint64_t from, std::string& lines);
   // The values of the secrets that the run's spec names.
   Result<std::map<std::string, std::string>> secrets();
@@ -58,7 +64,7 @@ class AttemptApi {
  private:
   Result<std::string> send(http::Method method, std::string target, std::string& body,
                            std::string_view type, milliseconds timeout);
-  Result<uint64_t> send_bytes(std::string target, std::string& bytes);
+  Result<Kept> send_bytes(std::string target, std::string& bytes);
 
   http::Client& client_;
   AttemptId id_;

@@ -1,6 +1,7 @@
 #include "client/blobs.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -58,7 +59,8 @@ Result<std::vector<Digest>> digests_in(const wire::Json& json, const char* key) 
 }
 
 // Those of `digests` that the server does not have.
-Result<std::vector<Digest>> ask_missing(http::Client& client, const std::vector<Digest>& digests) {
+Result<std::vector<Digest>> ask_missing(http::Client& client, const std::vector<Digest>& digests,
+                                        std::string_view workspace) {
   std::vector<Digest> missing;
   for (size_t begin = 0; begin < digests.size(); begin += kAskMax) {
     const size_t end = std::min(begin + kAskMax, digests.size());
@@ -67,7 +69,9 @@ Result<std::vector<Digest>> ask_missing(http::Client& client, const std::vector<
     http::ClientRequest request;
     request.target = blobs_url("/missing");
     request.headers["content-type"] = "application/json";
-    request.body = wire::dump({{"digests", std::move(list)}});
+    wire::Json body = {{"digests", std::move(list)}};
+    if (!workspace.empty()) body["workspace"] = workspace;
+    request.body = wire::dump(body);
     TRY_SET(const wire::Json answer, post(client, std::move(request)));
     TRY_SET(const std::vector<Digest> part, digests_in(answer, "missing"));
     missing.insert(missing.end(), part.begin(), part.end());
@@ -81,11 +85,20 @@ std::unexpected<Error> changed(const fs::path& path, std::string_view how) {
               "Try again when nothing writes to it.");
 }
 
+Result<Fd> in_memory(const std::string& bytes) {
+  Fd fd(memfd_create("replaced", MFD_CLOEXEC));
+  if (!fd) return fail_errno(errno, "make a file in memory");
+  TRY(write_all_at(fd.get(), bytes, 0, "a file in memory"));
+  return fd;
+}
+
 // A pack as a stream: the files are opened when their turn comes.
 class PackSource {
  public:
-  PackSource(FolderCursor& cursor, const fs::path& folder, const Entries& entries)
-      : cursor_(cursor), folder_(folder), entries_(entries) {}
+  using Replaced = std::map<std::string, std::string>;  // Captured::replaced
+  PackSource(FolderCursor& cursor, const fs::path& folder, const Replaced& replaced,
+             const Entries& entries)
+      : cursor_(cursor), folder_(folder), replaced_(replaced), entries_(entries) {}
 
   uint64_t size() const {
     uint64_t sum = 0;
@@ -113,6 +126,8 @@ class PackSource {
   Status begin_next() {
     const Entry& entry = *entries_[next_++];
     const auto open = [&]() -> Result<Fd> {
+      const auto bytes = replaced_.find(entry.path);
+      if (bytes != replaced_.end()) return in_memory(bytes->second);
       TRY_SET(const int parent, cursor_.at(parent_of(entry.path)));
       Fd fd(openat(parent, std::string(name_of(entry.path)).c_str(),
                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -149,6 +164,7 @@ class PackSource {
 
   FolderCursor& cursor_;
   const fs::path& folder_;
+  const Replaced& replaced_;
   const Entries& entries_;
   size_t next_ = 0;
   std::string head_;
@@ -158,8 +174,9 @@ class PackSource {
 
 class Uploader {
  public:
-  Uploader(http::Client& client, const fs::path& folder, const OnTransfer& on_transfer)
-      : client_(client), folder_(folder), on_transfer_(on_transfer) {}
+  Uploader(http::Client& client, const fs::path& folder, const OnTransfer& on_transfer,
+           std::string_view workspace)
+      : client_(client), folder_(folder), on_transfer_(on_transfer), workspace_(workspace) {}
 
   Result<Uploaded> run(const snapshot::Captured& captured);
 
@@ -176,12 +193,15 @@ class Uploader {
   http::Client& client_;
   const fs::path& folder_;
   const OnTransfer& on_transfer_;
+  const std::string_view workspace_;
+  const PackSource::Replaced* replaced_ = nullptr;
   Transfer transfer_;
 };
 
 Result<Uploaded> Uploader::run(const snapshot::Captured& captured) {
+  replaced_ = &captured.replaced;
   // The tree goes last, so a server that has it has everything it names.
-  TRY_SET(const std::vector<Digest> tree_missing, ask_missing(client_, {captured.id}));
+  TRY_SET(const std::vector<Digest> tree_missing, ask_missing(client_, {captured.id}, workspace_));
   if (tree_missing.empty()) return Uploaded{};
   TRY_SET(Entries entries, find_missing(captured));
   transfer_.files_total = entries.size();
@@ -206,7 +226,7 @@ Result<Entries> Uploader::find_missing(const snapshot::Captured& captured) {
   }
   std::vector<Digest> digests;
   for (const auto& [digest, entry] : by_digest) digests.push_back(digest);
-  TRY_SET(const std::vector<Digest> missing, ask_missing(client_, digests));
+  TRY_SET(const std::vector<Digest> missing, ask_missing(client_, digests, workspace_));
   Entries entries;
   for (const Digest& digest : missing) {
     const auto found = by_digest.find(digest);
@@ -237,7 +257,7 @@ Result<Entries> Uploader::send_round(FolderCursor& cursor, const Entries& entrie
 }
 
 Result<Entries> Uploader::send_pack(FolderCursor& cursor, const Entries& entries) {
-  PackSource source(cursor, folder_, entries);
+  PackSource source(cursor, folder_, *replaced_, entries);
   source.on_bytes = [this](uint64_t bytes) {
     transfer_.bytes_done += bytes;
     tell();
@@ -277,8 +297,9 @@ Status Uploader::send_text(const snapshot::Captured& captured) {
 }  // namespace
 
 Result<Uploaded> upload_missing(http::Client& client, const fs::path& folder,
-                                const snapshot::Captured& captured, const OnTransfer& on_transfer) {
-  return Uploader(client, folder, on_transfer).run(captured);
+                                const snapshot::Captured& captured, const OnTransfer& on_transfer,
+                                std::string_view workspace) {
+  return Uploader(client, folder, on_transfer, workspace).run(captured);
 }
 
 }  // namespace trainyard::client

@@ -3,9 +3,9 @@
 
 #include <cerrno>
 
-#include "base/id.h"
 #include "client/blobs.h"
 #include "snapshot/folder_cursor.h"
+#include "snapshot/new_file.h"
 #include "wire/json.h"
 #include "wire/urls.h"
 
@@ -19,11 +19,11 @@ using snapshot::name_of;
 using snapshot::parent_of;
 
 // Hands a blob's bytes to `take`, and fails unless they are its bytes.
-Status fetch(http::Client& client, const Digest& digest,
+Status fetch(http::Client& client, std::string_view of, const Digest& digest,
              const std::function<Status(std::string_view)>& take) {
   Hasher hasher;
   http::ClientRequest request;
-  request.target = std::string(wire::kApi) + "/blobs/" + digest.hex();
+  request.target = std::string(of.empty() ? wire::kApi : of) + "/blobs/" + digest.hex();
   request.sink = [&](std::string_view bytes) {
     hasher.add(bytes);
     return take(bytes);
@@ -36,59 +36,28 @@ Status fetch(http::Client& client, const Digest& digest,
   return fail(ErrorKind::internal, "blob " + digest.hex() + " came with other bytes");
 }
 
-// A name of our own beside the final one, until what stands there is whole.
-class Partial {
- public:
-  explicit Partial(int folder) : folder_(folder), name_(new_secret(".trainyard-partial-")) {}
-  ~Partial() {
-    if (made_) unlinkat(folder_, name_.c_str(), 0);
-  }
-  Partial(const Partial&) = delete;
-  Partial& operator=(const Partial&) = delete;
-
-  Result<Fd> create(mode_t mode) {
-    Fd fd(
-        openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!fd) return fail_errno(errno, "write");
-    made_ = true;
-    if (fchmod(fd.get(), mode) != 0) return fail_errno(errno, "write");
-    return fd;
-  }
-  Status create_symlink(const std::string& target) {
-    if (symlinkat(target.c_str(), folder_, name_.c_str()) != 0) return fail_errno(errno, "write");
-    made_ = true;
-    return {};
-  }
-  Status rename_to(const std::string& name) {
-    if (renameat(folder_, name_.c_str(), folder_, name.c_str()) != 0) {
-      return fail_errno(errno, "write");
-    }
-    made_ = false;
-    return {};
-  }
-
- private:
-  const int folder_;
-  const std::string name_;
-  bool made_ = false;
-};
-
 class Downloader {
  public:
-  Downloader(http::Client& client, const OnTransfer& on_transfer)
-      : client_(client), on_transfer_(on_transfer) {}
+  struct Place {
+    std::string_view of;
+    std::string_view below;
+  };
+  Downloader(http::Client& client, const OnTransfer& on_transfer, const Place& place)
+      : client_(client), on_transfer_(on_transfer), of_(place.of), below_(place.below) {}
 
   Status run(const snapshot::Tree& tree, const fs::path& folder);
 
  private:
   Status make(FolderCursor& cursor, const Entry& entry);
-  Status make_file(Partial& partial, const Entry& entry);
+  Status make_file(snapshot::NewFile& partial, const Entry& entry);
   void tell() const {
     if (on_transfer_) on_transfer_(transfer_);
   }
 
   http::Client& client_;
   const OnTransfer& on_transfer_;
+  const std::string_view of_;
+  const std::string below_;
   Transfer transfer_;
 };
 
@@ -99,18 +68,22 @@ Status Downloader::run(const snapshot::Tree& tree, const fs::path& folder) {
   tell();
   TRY_SET(const Fd root, snapshot::open_root(folder));
   FolderCursor cursor(root.get(), folder, FolderCursor::Missing::make);
+  if (!below_.empty()) {
+    TRY(check_relative_path(below_));
+    TRY(cursor.at(below_));
+  }
   for (const Entry& entry : tree.entries) {
-    TRY_WITHIN((folder / entry.path).string(), make(cursor, entry));
+    TRY_WITHIN((folder / below_ / entry.path).string(), make(cursor, entry));
   }
   return {};
 }
 
 Status Downloader::make(FolderCursor& cursor, const Entry& entry) {
   const bool is_folder = entry.kind == EntryKind::folder;
-  TRY_SET(const int folder,
-          cursor.at(is_folder ? std::string_view(entry.path) : parent_of(entry.path)));
+  const std::string path = below_.empty() ? entry.path : below_ + "/" + entry.path;
+  TRY_SET(const int folder, cursor.at(is_folder ? std::string_view(path) : parent_of(path)));
   if (is_folder) return {};
-  Partial partial(folder);
+  snapshot::NewFile partial(folder);
   if (entry.kind == EntryKind::symlink) {
     TRY(partial.create_symlink(entry.target));
   } else {
@@ -119,10 +92,10 @@ Status Downloader::make(FolderCursor& cursor, const Entry& entry) {
   return partial.rename_to(std::string(name_of(entry.path)));
 }
 
-Status Downloader::make_file(Partial& partial, const Entry& entry) {
+Status Downloader::make_file(snapshot::NewFile& partial, const Entry& entry) {
   TRY_SET(const Fd fd, partial.create(entry.kind == EntryKind::executable ? 0755 : 0644));
   uint64_t size = 0;
-  TRY(fetch(client_, entry.digest, [&](std::string_view bytes) -> Status {
+  TRY(fetch(client_, of_, entry.digest, [&](std::string_view bytes) -> Status {
     size += bytes.size();
     transfer_.bytes_done += bytes.size();
     tell();
@@ -140,8 +113,8 @@ Status Downloader::make_file(Partial& partial, const Entry& entry) {
 }  // namespace
 
 Status download_tree(http::Client& client, const snapshot::Tree& tree, const fs::path& folder,
-                     const OnTransfer& on_transfer) {
-  return Downloader(client, on_transfer).run(tree, folder);
+                     const OnTransfer& on_transfer, std::string_view of, std::string_view below) {
+  return Downloader(client, on_transfer, {of, below}).run(tree, folder);
 }
 
 Result<Fd> fetch_blob(http::Client& client, const Digest& digest, const fs::path& tmp) {
@@ -150,15 +123,16 @@ Result<Fd> fetch_blob(http::Client& client, const Digest& digest, const fs::path
   Fd fd(mkostemp(path.data(), O_CLOEXEC));
   if (!fd) return fail_errno(errno, "write " + path);
   unlink(path.c_str());
-  TRY(fetch(client, digest,
+  TRY(fetch(client, {}, digest,
             [&](std::string_view bytes) { return write_all(fd.get(), bytes, "write " + path); }));
   if (lseek(fd.get(), 0, SEEK_SET) != 0) return fail_errno(errno, "read " + path);
   return fd;
 }
 
-Result<std::string> fetch_text(http::Client& client, const Digest& digest, size_t size_max) {
+Result<std::string> fetch_text(http::Client& client, const Digest& digest, std::string_view of,
+                               size_t size_max) {
   std::string text;
-  TRY(fetch(client, digest, [&](std::string_view bytes) -> Status {
+  TRY(fetch(client, of, digest, [&](std::string_view bytes) -> Status {
     if (bytes.size() > size_max - text.size()) {
       return fail(ErrorKind::invalid, "blob " + digest.hex() + " is too large to be a text");
     }

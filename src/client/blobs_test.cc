@@ -264,7 +264,7 @@ TEST_CASE("a fetched blob has no name and is read from its start") {
   std::string got(2'000'000, '\0');
   CHECK(::read(fd->get(), got.data(), got.size()) == 1'000'000);
   CHECK(fs::is_empty(bench.dir.path() / "tmp"));
-  CHECK(fetch_text(bench.client, sha256(bytes), 10).error().kind == ErrorKind::invalid);
+  CHECK(fetch_text(bench.client, sha256(bytes), {}, 10).error().kind == ErrorKind::invalid);
 }
 
 TEST_CASE("a server that is not there is unavailable") {

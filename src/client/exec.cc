@@ -138,6 +138,11 @@ int ExecRunner::execute(const std::string& id, http::Client& client,
     return child.error().kind == ErrorKind::not_found ? kExitNotFound : kExitFailed;
   }
   writing.reset();
+  const PrintFilter filter = setting.make_filter ? setting.make_filter() : PrintFilter();
+  const auto print = [&](std::string_view bytes, bool last) {
+    const std::string shown = filter ? filter(bytes, last) : std::string(bytes);
+    if (!shown.empty()) say(shown);
+  };
   const SteadyTime until = clock_.steady() + timeout;
   int status = 0;
   bool ended = false;
@@ -150,7 +155,7 @@ int ExecRunner::execute(const std::string& id, http::Client& client,
     if (open && ready > 0) {
       const ssize_t got = ::read(reading.get(), buffer.data(), buffer.size());
       open = got > 0 || (got < 0 && errno == EINTR);
-      if (got > 0) say(buffer.substr(0, static_cast<size_t>(got)));
+      if (got > 0) print(std::string_view(buffer).substr(0, static_cast<size_t>(got)), false);
     }
     // What it leaves in the background holds the pipe: it ends with the command.
     if (!ended && ::waitpid(child->pid, &status, WNOHANG) == child->pid) {
@@ -163,11 +168,13 @@ int ExecRunner::execute(const std::string& id, http::Client& client,
       ::kill(-child->pid, SIGKILL);
       while (::waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
       }
+      print("", true);
       if (late) say("error: it did not end within " + std::to_string(timeout.count()) + " s\n");
       return late ? kExitTimeout : code_of(status);
     }
     if (ended && ready == 0) break;
   }
+  print("", true);
   return code_of(status);
 }
 

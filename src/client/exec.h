@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -14,10 +15,15 @@
 
 namespace trainyard::client {
 
+// Changes what a command prints on its way to the server, chunk by chunk; after the last it hands
+// out what it held back.
+using PrintFilter = std::function<std::string(std::string_view bytes, bool last)>;
+
 // Where and how commands run that the server orders for this node (`node exec`).
 struct ExecSetting {
   fs::path folder;
   std::map<std::string, std::string> variables;
+  std::function<PrintFilter()> make_filter = {};  // One for each command; none: as it is.
 };
 
 // Runs them, each on a thread of its own, and sends what they print as they print it. What still

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <functional>
 #include <map>
 
 #include "base/text.h"
@@ -13,6 +14,7 @@ namespace trainyard::container {
 namespace {
 
 constexpr std::string_view kMark = "TRAINYARD_ATTEMPT_MARK";  // Of runtime/ranks.h.
+constexpr std::string_view kGpuDevices = "gpus";              // Of RolePolicy::devices.
 constexpr std::string_view kMpiPrefixes[] = {"OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "MPI_"};
 
 constexpr std::string_view kLimits[] = {
@@ -234,30 +236,35 @@ Status set_folder(Text option, Text value, Arguments& to) {
   return {};
 }
 
+// What an option lets a container reach beyond itself; check_arguments() compares that with the
+// policy. An option that asks for none of it is free for all who may submit.
+enum class Power { none, host_path, capability, device, gpus, network, user };
+
 struct Option {
   Text name;
   Text letter;  // Empty: none.
+  Power power;
   Status (*take)(Text option, Text value, Arguments& to);
 };
 
 // All that is taken.
 constexpr Option kOptions[] = {
-    {"--volume", "-v", add_volume},
-    {"--mount", "", add_mount},
-    {"--tmpfs", "", add_tmpfs},
-    {"--env", "-e", add_variable},
-    {"--shm-size", "", set_shm},
-    {"--ipc", "", set_ipc},
-    {"--network", "", set_network},
-    {"--net", "", set_network},
-    {"--gpus", "", set_gpus},
-    {"--device", "", add_device},
-    {"--ulimit", "", add_limit},
-    {"--cap-add", "", add_capability},
-    {"--cap-drop", "", drop_capability},
-    {"--entrypoint", "", set_entrypoint},
-    {"--user", "-u", set_user},
-    {"--workdir", "-w", set_folder},
+    {"--volume", "-v", Power::host_path, add_volume},
+    {"--mount", "", Power::host_path, add_mount},
+    {"--tmpfs", "", Power::none, add_tmpfs},
+    {"--env", "-e", Power::none, add_variable},
+    {"--shm-size", "", Power::none, set_shm},
+    {"--ipc", "", Power::none, set_ipc},  // "host" is the default anyway.
+    {"--network", "", Power::network, set_network},
+    {"--net", "", Power::network, set_network},
+    {"--gpus", "", Power::gpus, set_gpus},
+    {"--device", "", Power::device, add_device},
+    {"--ulimit", "", Power::none, add_limit},
+    {"--cap-add", "", Power::capability, add_capability},
+    {"--cap-drop", "", Power::none, drop_capability},
+    {"--entrypoint", "", Power::none, set_entrypoint},
+    {"--user", "-u", Power::user, set_user},
+    {"--workdir", "-w", Power::none, set_folder},
 };
 
 // What is so anyway.
@@ -303,10 +310,9 @@ Match match(Text word) {
   return {};
 }
 
-}  // namespace
-
-Result<Arguments> parse_arguments(std::span<const std::string> words) {
-  Arguments arguments;
+// Finds each option among the words, and its value.
+Status for_each(std::span<const std::string> words,
+                const std::function<Status(const Option& option, Text value)>& take) {
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (std::find(std::begin(kFlags), std::end(kFlags), word) != std::end(kFlags)) continue;
@@ -318,9 +324,128 @@ Result<Arguments> parse_arguments(std::span<const std::string> words) {
         return fail(ErrorKind::invalid, "'" + word + "' has no value after it");
       value = words[i];
     }
-    TRY(found.option->take(found.option->name, value, arguments));
+    TRY(take(*found.option, value));
   }
+  return {};
+}
+
+// An allowed folder may be a link itself: it is the admin who named it.
+Result<std::vector<std::string>> with_links_followed(std::span<const std::string> host_paths) {
+  std::vector<std::string> followed(host_paths.begin(), host_paths.end());
+  for (const std::string& entry : host_paths) {
+    const bool read_only = entry.ends_with(":ro");
+    std::error_code error;
+    const fs::path real = fs::canonical(entry.substr(0, entry.size() - (read_only ? 3 : 0)), error);
+    if (!error) followed.push_back(real.string() + (read_only ? ":ro" : ""));
+  }
+  return followed;
+}
+
+Result<std::string> real_source(const Bind& bind, std::span<const std::string> allowed) {
+  std::error_code error;
+  const std::string real = fs::canonical(bind.source, error);
+  if (error) {
+    return fail_errno(error.value(), bind.source + ", which was to be seen as " + bind.target);
+  }
+  const PathUse use = bind.read_only ? PathUse::read : PathUse::write;
+  if (!allows_path(allowed, real, use)) {
+    return fail(ErrorKind::denied,
+                bind.source + " leads to " + real + " here, which is not among the allowed paths",
+                "An admin decides about them with: trainyard server policy set --host-path");
+  }
+  if (real.find(',') != std::string::npos || bind.target.find(',') != std::string::npos) {
+    return fail(ErrorKind::invalid, bind.source + ": a path with a comma cannot be mounted");
+  }
+  return real;
+}
+
+}  // namespace
+
+Result<Arguments> parse_arguments(std::span<const std::string> words) {
+  Arguments arguments;
+  TRY(for_each(words, [&](const Option& option, Text value) {
+    return option.take(option.name, value, arguments);
+  }));
   return arguments;
+}
+
+Status check_arguments(std::span<const std::string> words, const RolePolicy& policy,
+                       std::string_view role, RunGpus gpus) {
+  return for_each(words, [&](const Option& option, Text value) -> Status {
+    Arguments asked;
+    TRY(option.take(option.name, value, asked));
+    const auto refused = [&](Text name, Text setting) {
+      return fail(ErrorKind::denied,
+                  fmt::format("{} {}: the role {} may not use it", option.name, value, role),
+                  fmt::format("An admin can allow it: trainyard server policy set --role {} {} {}",
+                              role, setting, name));
+    };
+    switch (option.power) {
+      case Power::none:
+        return {};
+      case Power::host_path:
+        for (const Bind& bind : asked.binds) {
+          const PathUse use = bind.read_only ? PathUse::read : PathUse::write;
+          if (!allows_path(policy.host_paths, bind.source, use)) {
+            return refused(bind.source + (bind.read_only ? ":ro" : ""), "--host-path");
+          }
+        }
+        return {};
+      case Power::capability:
+        for (const std::string& name : asked.capabilities) {
+          if (!allows_name(policy.capabilities, name)) return refused(name, "--capability");
+        }
+        return {};
+      case Power::device:
+        for (const Arguments::Device& device : asked.devices) {
+          if (!allows_name(policy.devices, device.source)) {
+            return refused(device.source, "--device");
+          }
+        }
+        return {};
+      case Power::gpus:
+        // A run that asked the scheduler for GPUs sees those, whatever this says.
+        if (gpus == RunGpus::none && !allows_name(policy.devices, kGpuDevices)) {
+          Error error = refused(kGpuDevices, "--device").error();
+          error.hint = "Ask for GPUs with --gpus N of the run itself. " + error.hint;
+          return std::unexpected(std::move(error));
+        }
+        return {};
+      case Power::network:
+        if (!allows_name(policy.networks, asked.network)) {
+          return refused(asked.network, "--network");
+        }
+        return {};
+      case Power::user:
+        if (!allows_name(policy.users, asked.user)) return refused(asked.user, "--user");
+        return {};
+    }
+    return {};
+  });
+}
+
+Result<std::vector<std::string>> resolve_binds(std::span<const std::string> words,
+                                               std::span<const std::string> host_paths) {
+  if (host_paths.empty()) return std::vector<std::string>(words.begin(), words.end());
+  TRY_SET(const std::vector<std::string> allowed, with_links_followed(host_paths));
+  std::vector<std::string> resolved;
+  const auto resolve = [&](const Option& option, Text value) -> Status {
+    Arguments asked;
+    TRY(option.take(option.name, value, asked));
+    for (const Bind& bind : asked.binds) {
+      TRY_SET(const std::string real, real_source(bind, allowed));
+      resolved.emplace_back("--mount");
+      resolved.push_back("type=bind,source=" + real + ",target=" + bind.target +
+                         (bind.read_only ? ",readonly" : ""));
+    }
+    if (asked.binds.empty()) {
+      resolved.emplace_back(option.name);
+      resolved.emplace_back(value);
+    }
+    return {};
+  };
+  TRY(for_each(words, resolve));
+  return resolved;
 }
 
 Result<std::vector<std::string>> argument_words(std::span<const std::string> given) {

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "container/plan.h"
+#include "model/policy.h"
 
 // What users write for `docker run`, whichever runtime carries the container.
 namespace trainyard::container {
@@ -57,6 +58,17 @@ struct Arguments {
 // Takes "-v A:B", "-vA:B", "--volume=A:B". What is not taken is `invalid`, with the list of what
 // is.
 Result<Arguments> parse_arguments(std::span<const std::string> words);
+
+// Refuses what `policy` does not allow people of `role`, and says how an admin can allow it. Paths
+// are compared by name: resolve_binds() follows their links, on the machine of the run.
+enum class RunGpus { none, some };  // Whether the run asked the scheduler for GPUs.
+Status check_arguments(std::span<const std::string> words, const RolePolicy& policy,
+                       std::string_view role, RunGpus gpus);
+
+// The arguments with every mounted path followed to where it leads now, on this machine. `denied`
+// when that lies outside of `host_paths` (Environment::host_paths), however the links got there.
+Result<std::vector<std::string>> resolve_binds(std::span<const std::string> words,
+                                               std::span<const std::string> host_paths);
 
 // The words of arguments that were written as texts of several ("-v /a:/b --ipc host"), found to be
 // such as are taken.

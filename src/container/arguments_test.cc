@@ -162,4 +162,77 @@ TEST_CASE("a command of the run's own takes the place of the image's") {
   CHECK(words({}) == Words{"none"});
 }
 
+TEST_CASE("a submitter's arguments reach nothing that no admin has allowed") {
+  const auto check = [](const Words& words, const RolePolicy& policy = default_policy()) {
+    return check_arguments(words, policy, "submitter", RunGpus::none);
+  };
+  for (const Words& words :
+       {Words{"-v", "/:/host"}, Words{"-v/home/yard:/x:ro"}, Words{"--volume=/run/docker.sock:/s"},
+        Words{"--mount", "type=bind,src=/,dst=/x,readonly"}, Words{"--cap-add", "SYS_ADMIN"},
+        Words{"--cap-add=ALL"}, Words{"--device", "/dev/sda"}, Words{"--gpus", "all"},
+        Words{"--network", "container:other"}, Words{"--net=ns:/proc/1/ns/net"},
+        Words{"-u", "root"}, Words{"--user=0:0"}}) {
+    CAPTURE(words.front());
+    const Status refused = check(words);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().kind == ErrorKind::denied);
+    CHECK(refused.error().hint.find("trainyard server policy set") != std::string::npos);
+    CHECK(check(words, unlimited_policy()));
+  }
+  for (const Words& words :
+       {Words{"-e", "A=b"}, Words{"--shm-size", "2g"}, Words{"--tmpfs", "/t"},
+        Words{"--mount", "type=tmpfs,target=/t"}, Words{"--network", "none"}, Words{"--ipc=host"},
+        Words{"--cap-drop", "ALL"}, Words{"--ulimit", "nofile=10"}, Words{"-w", "/"},
+        Words{"--entrypoint", "sh"}, Words{"--rm"}}) {
+    CAPTURE(words.front());
+    CHECK(check(words));
+  }
+  // What nobody knows is refused to all.
+  CHECK_FALSE(check({"--privileged"}, unlimited_policy()));
+  CHECK_FALSE(check({"--pid=host"}, unlimited_policy()));
+  // A run with GPUs of its own sees those.
+  CHECK(check_arguments(Words{"--gpus", "all"}, default_policy(), "submitter", RunGpus::some));
+}
+
+TEST_CASE("an admin's lists allow what they name and no more") {
+  const RolePolicy policy{.host_paths = {"/data", "/models:ro"},
+                          .capabilities = {"SYS_PTRACE"},
+                          .devices = {"/dev/fuse"},
+                          .networks = {"lab"},
+                          .users = {"root"}};
+  const auto check = [&](const Words& words) {
+    return check_arguments(words, policy, "submitter", RunGpus::none).has_value();
+  };
+  CHECK(check({"-v", "/data/a:/a", "-v", "/models:/m:ro", "--cap-add", "cap_sys_ptrace"}));
+  CHECK(check({"--device", "/dev/fuse:/dev/x", "--network=lab", "-uroot"}));
+  CHECK_FALSE(check({"-v", "/models:/m"}));
+  CHECK_FALSE(check({"-v", "/data/../etc:/a"}));
+  CHECK_FALSE(check({"-v", "/database:/a"}));
+  CHECK_FALSE(check({"--network", "host"}));
+  CHECK_FALSE(check({"--user", "0"}));
+}
+
+TEST_CASE("a mounted path that has become a link out of what is allowed is refused where it runs") {
+  const TempDir dir;
+  const fs::path allowed = fs::canonical(dir.path()) / "data";
+  REQUIRE(make_dirs(allowed / "set"));
+  fs::create_directory_symlink("/", allowed / "root");
+  fs::create_directory_symlink("set", allowed / "latest");
+  const std::vector<std::string> paths = {allowed.string()};
+  const auto resolved = [&](const Words& words) { return resolve_binds(words, paths); };
+  const auto inside = resolved({"-v", (allowed / "latest").string() + ":/a:ro", "-e", "A=b"});
+  REQUIRE(inside);
+  const Arguments arguments = parsed(*inside);
+  CHECK(arguments.binds ==
+        std::vector<Bind>{{.source = allowed / "set", .target = "/a", .read_only = true}});
+  CHECK(arguments.variables.size() == 1);
+  const auto out = resolved({"-v", (allowed / "root").string() + ":/a"});
+  REQUIRE_FALSE(out);
+  CHECK(out.error().kind == ErrorKind::denied);
+  CHECK_FALSE(resolved({"-v", (allowed / "root/etc").string() + ":/a"}));
+  CHECK_FALSE(resolved({"-v", (allowed / "none").string() + ":/a"}));
+  // Without a policy nothing is looked at.
+  CHECK(*resolve_binds(Words{"-v", "/x:/y"}, {}) == Words{"-v", "/x:/y"});
+}
+
 }  // namespace trainyard::container

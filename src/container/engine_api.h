@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,15 +70,17 @@ class EngineApi {
 
   Status pull(const std::string& name, const Credentials& credentials, const Watch& watch);
   // A docker archive or a tar of an OCI layout -> the image's name or id.
-  Result<std::string> load(const fs::path& file, const Watch& watch);
+  Result<std::string> load(const Fd& file, const fs::path& path, const Watch& watch);
   // The tar of a root filesystem, called `tag` from now on -> the image's id.
-  Result<std::string> import(const fs::path& file, const std::string& tag);
+  Result<std::string> import(const Fd& file, const fs::path& path, const std::string& tag);
   // The same of a folder (root_tar.h).
   Result<std::string> import_root(const fs::path& root, const std::string& tag);
   Status save(const std::string& name, const std::function<Status(std::string_view)>& sink);
   // "name:tag"
   Status tag(const std::string& id, const std::string& name);
   Status remove_image(const std::string& name);
+  // The names and digests by which it knows its images: "debian:12", "debian@sha256:…".
+  Result<std::set<std::string>> image_names();
   // The ids of all with the label ("name=value").
   Result<std::vector<std::string>> images_with(const std::string& label);
   // What a container that has ended made of its image: an image "name:tag", with its labels.

@@ -198,8 +198,7 @@ Status EngineApi::pull(const std::string& name, const Credentials& credentials,
   return follow(std::move(asked), "get the image " + name, watch);
 }
 
-Result<std::string> EngineApi::load(const fs::path& file, const Watch& watch) {
-  TRY_SET(const Fd fd, open_file(file, O_RDONLY));
+Result<std::string> EngineApi::load(const Fd& fd, const fs::path& file, const Watch& watch) {
   auto asked = image_request(http::Method::post, "/images/load?quiet=1");
   TRY(send_file(asked, fd, file));
   std::string loaded;
@@ -216,8 +215,7 @@ Result<std::string> EngineApi::load(const fs::path& file, const Watch& watch) {
   return loaded;
 }
 
-Result<std::string> EngineApi::import(const fs::path& file, const std::string& tag) {
-  TRY_SET(const Fd fd, open_file(file, O_RDONLY));
+Result<std::string> EngineApi::import(const Fd& fd, const fs::path& file, const std::string& tag) {
   http::ClientRequest body;
   TRY(send_file(body, fd, file));
   const auto [name, version] = split_name(tag);
@@ -279,6 +277,21 @@ Status EngineApi::remove_image(const std::string& name) {
       ask(image_request(http::Method::del, "/images/" + in_path(name)), "remove the image");
   if (!done && done.error().kind != ErrorKind::not_found) return std::unexpected(done.error());
   return {};
+}
+
+Result<std::set<std::string>> EngineApi::image_names() {
+  TRY_SET(const http::Response answer,
+          ask(image_request(http::Method::get, "/images/json?digests=1"), "list images"));
+  TRY_SET(const wire::Json images, wire::parse(answer.body));
+  std::set<std::string> names;
+  for (const wire::Json& image : images) {
+    for (const char* key : {"RepoTags", "RepoDigests"}) {
+      for (const wire::Json& name : wire::member(image, key)) {
+        if (name.is_string()) names.insert(name.get<std::string>());
+      }
+    }
+  }
+  return names;
 }
 
 Result<std::vector<std::string>> EngineApi::images_with(const std::string& label) {

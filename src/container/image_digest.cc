@@ -1,12 +1,13 @@
 #include "container/image_digest.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 
 #include "base/hash.h"
+#include "container/image_file.h"
 #include "container/oci.h"
 #include "container/unpack_tar.h"
 #include "wire/json.h"
@@ -22,7 +23,7 @@ constexpr size_t kFilesKnownMax = 1000;
 // One walk over a tar on the disk: what lies between two headers is not read.
 class ArchiveWalk {
  public:
-  explicit ArchiveWalk(const fs::path& file) : file_(file.string()) {}
+  ArchiveWalk(const Fd& fd, const fs::path& file) : fd_(fd), file_(file.string()) {}
 
   // The content of the file `path` in it; nothing: there is none.
   Result<std::optional<std::string>> find(std::string_view path) {
@@ -45,10 +46,9 @@ class ArchiveWalk {
 
   using Visit = std::function<Status(const TarEntry&, TarReader&)>;
   Status visit(const Visit& each) {
-    TRY_SET(const Fd fd, open_file(file_, O_RDONLY));
     uint64_t at = 0;
     const auto read = [&](char* bytes, size_t size) -> Result<size_t> {
-      TRY_SET(const std::string piece, read_at(fd.get(), at, size, file_));
+      TRY_SET(const std::string piece, read_at(fd_.get(), at, size, file_));
       piece.copy(bytes, piece.size());
       at += piece.size();
       return piece.size();
@@ -73,6 +73,7 @@ class ArchiveWalk {
   }
 
  private:
+  const Fd& fd_;
   const std::string file_;
 };
 
@@ -98,8 +99,8 @@ Result<std::optional<std::string>> docker_digest(ArchiveWalk& walk, std::string_
   return sha256(text).hex();
 }
 
-Result<std::optional<std::string>> archive_digest(const fs::path& file) {
-  ArchiveWalk walk(file);
+Result<std::optional<std::string>> archive_digest(const Fd& fd, const fs::path& file) {
+  ArchiveWalk walk(fd, file);
   TRY_SET(const auto manifest, walk.find("manifest.json"));
   if (manifest) return docker_digest(walk, *manifest);
   TRY_SET(const auto index, walk.find("index.json"));
@@ -108,18 +109,21 @@ Result<std::optional<std::string>> archive_digest(const fs::path& file) {
   return digest.substr(digest.find(':') + 1);
 }
 
-Result<std::string> digest_of(const ImageSource& source) {
-  if (source.form == ImageSource::Form::named) return std::string();
-  if (source.form == ImageSource::Form::layout) {
-    TRY_SET(const std::string index, read_file(source.path / "index.json"));
-    return manifest_digest(index, source.tag);
-  }
+Result<std::string> layout_digest(const ImageSource& source, std::span<const std::string> folders) {
+  TRY_SET(const Fd folder, open_image_folder(source.path, folders));
+  TRY_SET(const Fd file, open_beneath(folder.get(), "index.json"));
+  TRY_SET(const std::string index, read_document(file, source.path / "index.json"));
+  return manifest_digest(index, source.tag);
+}
+
+Result<std::string> file_digest(const ImageSource& source, const Fd& file,
+                                const std::function<bool()>& stopped = {}) {
   if (source.form == ImageSource::Form::archive) {
     // One that is compressed, or is not of either form, is known by its bytes.
-    const auto inside = archive_digest(source.path);
+    const auto inside = archive_digest(file, source.path);
     if (inside && *inside) return "sha256:" + **inside;
   }
-  TRY_SET(const Digest bytes, hash_file(source.path));
+  TRY_SET(const Digest bytes, hash_file(file, source.path, stopped));
   return "sha256:" + bytes.hex();
 }
 
@@ -153,38 +157,77 @@ ImageSource image_source(const std::string& reference) {
   return {};
 }
 
-Result<std::string> image_digest(const std::string& reference) {
-  return digest_of(image_source(reference));
-}
-
-Result<std::string> ImageDigests::of(const std::string& reference) {
+Result<std::string> image_digest(const std::string& reference,
+                                 std::span<const std::string> folders) {
   const ImageSource source = image_source(reference);
-  const bool file =
-      source.form == ImageSource::Form::archive || source.form == ImageSource::Form::rootfs;
-  if (!file) return digest_of(source);
-  TRY_SET(const Stamp before, stamp_of(source.path));
-  {
-    std::lock_guard lock(mutex_);
-    const auto known = known_.find(reference);
-    if (known != known_.end() && known->second.stamp == before) return known->second.digest;
-  }
-  TRY_SET(std::string digest, digest_of(source));
-  TRY_SET(const Stamp after, stamp_of(source.path));
-  if (!(after == before)) {
-    return fail(ErrorKind::conflict, source.path.string() + " changes while it is read",
-                "Try again when nothing writes to it.");
-  }
-  std::lock_guard lock(mutex_);
-  if (known_.size() >= kFilesKnownMax) known_.clear();
-  known_[reference] = {before, digest};
-  return digest;
+  if (source.form == ImageSource::Form::named) return std::string();
+  if (source.form == ImageSource::Form::layout) return layout_digest(source, folders);
+  TRY_SET(const Fd file, open_image_file(source.path, folders));
+  return file_digest(source, file);
 }
 
-void ImageDigests::settle(Recipe& recipe) { recipe.image_digest = of(recipe.image).value_or(""); }
+ImageDigests::~ImageDigests() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
 
-Result<ImageDigests::Stamp> ImageDigests::stamp_of(const fs::path& file) {
+std::optional<std::string> ImageDigests::find(const std::string& reference,
+                                              std::span<const std::string> folders) {
+  const ImageSource source = image_source(reference);
+  if (source.form == ImageSource::Form::named) return std::string();
+  if (source.form == ImageSource::Form::layout) {
+    return layout_digest(source, folders).value_or("");  // One small file.
+  }
+  const auto file = open_image_file(source.path, folders);
+  const auto stamp = file ? stamp_of(*file, source.path) : std::unexpected(file.error());
+  if (!stamp) return std::string();
+  std::lock_guard lock(mutex_);
+  const auto known = known_.find(reference);
+  if (known != known_.end() && known->second.stamp == *stamp) return known->second.digest;
+  const auto same = [&](const Job& job) { return job.reference == reference; };
+  if (std::ranges::none_of(waiting_, same)) {
+    if (waiting_.size() >= kFilesKnownMax) return std::string();
+    waiting_.push_back({reference, {folders.begin(), folders.end()}});
+    if (!thread_.joinable()) {
+      thread_ = std::jthread([this](const std::stop_token& stop) { read_waiting(stop); });
+    }
+    rung_.notify_one();
+  }
+  return std::nullopt;
+}
+
+void ImageDigests::read_waiting(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (rung_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
+    const Job job = waiting_.front();
+    lock.unlock();
+    Known found = read(job, stop);
+    lock.lock();
+    if (known_.size() >= kFilesKnownMax) known_.clear();
+    known_[job.reference] = std::move(found);
+    waiting_.pop_front();
+    lock.unlock();
+    if (done_) done_(job.reference);
+    lock.lock();
+    if (stop.stop_requested()) return;
+  }
+}
+
+// A file that changes while it is read has no digest: whoever builds would find another.
+ImageDigests::Known ImageDigests::read(const Job& job, const std::stop_token& stop) {
+  const ImageSource source = image_source(job.reference);
+  const auto file = open_image_file(source.path, job.folders);
+  if (!file) return {};
+  const auto before = stamp_of(*file, source.path);
+  const auto digest = file_digest(source, *file, [&] { return stop.stop_requested(); });
+  const auto after = stamp_of(*file, source.path);
+  if (!before || !after) return {};
+  return {.stamp = *after, .digest = digest && *before == *after ? *digest : ""};
+}
+
+Result<ImageDigests::Stamp> ImageDigests::stamp_of(const Fd& file, const fs::path& path) {
   struct stat found{};
-  if (::stat(file.c_str(), &found) != 0) return fail_errno(errno, file.string());
+  if (::fstat(file.get(), &found) != 0) return fail_errno(errno, path.string());
   const auto ns = [](const timespec& time) {
     return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
   };

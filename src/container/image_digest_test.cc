@@ -1,9 +1,10 @@
 #include "container/image_digest.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <atomic>
 
 #include "base/hash.h"
 #include "container/oci_test_layout.h"
@@ -88,20 +89,37 @@ TEST_CASE("an archive of the other form is known as its layout is") {
         digest_now("oci:" + layout.folder().string()));
 }
 
-TEST_CASE("a large file is read once") {
+// Waits for the thread that reads.
+struct DigestReader {
+  std::atomic<int> read = 0;
+  ImageDigests digests{[this](const std::string&) {
+    ++read;
+    read.notify_all();
+  }};
+
+  std::string find(const std::string& reference, std::vector<std::string> folders = {}) {
+    const int before = read;
+    auto found = digests.find(reference, folders);
+    if (!found) {
+      read.wait(before);
+      found = digests.find(reference, folders);
+    }
+    REQUIRE(found);
+    return *found;
+  }
+};
+
+TEST_CASE("a file is read once, and not by who asks") {
   const TempDir dir;
   const fs::path file = dir.path() / "root.tar";
   REQUIRE(write_file(file, "one"));
   REQUIRE(::truncate(file.c_str(), 256 << 20) == 0);  // All but three bytes of it are a hole.
   const std::string reference = "rootfs:" + file.string();
-  ImageDigests digests;
-  const auto took = [&] {
-    const auto begin = std::chrono::steady_clock::now();
-    CHECK(digests.of(reference).has_value());
-    return std::chrono::steady_clock::now() - begin;
-  };
-  const auto first = took();
-  CHECK(took() * 10 < first);
+  DigestReader reader;
+  CHECK_FALSE(reader.digests.find(reference));
+  CHECK(reader.find(reference).starts_with("sha256:"));
+  CHECK(reader.digests.find(reference));
+  CHECK(reader.read == 1);
 }
 
 TEST_CASE("a tar is known by its bytes") {
@@ -109,20 +127,31 @@ TEST_CASE("a tar is known by its bytes") {
   const fs::path file = dir.path() / "root.tar";
   REQUIRE(write_file(file, "one"));
   const std::string reference = "rootfs:" + file.string();
-  ImageDigests digests;
-  CHECK(digests.of(reference).value() == "sha256:" + sha256("one").hex());
+  DigestReader reader;
+  CHECK(reader.find(reference) == "sha256:" + sha256("one").hex());
   REQUIRE(write_file(file, "two"));
-  CHECK(digests.of(reference).value() == "sha256:" + sha256("two").hex());
-  Recipe recipe;
-  recipe.image = reference;
-  digests.settle(recipe);
-  CHECK(recipe.image_digest == "sha256:" + sha256("two").hex());
-  recipe.image = "debian:12";
-  digests.settle(recipe);
-  CHECK(recipe.image_digest.empty());
-  recipe.image = "rootfs:/no/such.tar";
-  digests.settle(recipe);
-  CHECK(recipe.image_digest.empty());
+  CHECK(reader.find(reference) == "sha256:" + sha256("two").hex());
+  CHECK(reader.find("debian:12").empty());
+  CHECK(reader.find("rootfs:/no/such.tar").empty());
+}
+
+TEST_CASE("what is no plain file, or lies outside of the folders, has no digest, at once") {
+  const TempDir dir;
+  const fs::path folder = dir.path() / "images";
+  REQUIRE(make_dirs(folder));
+  REQUIRE(write_file(dir.path() / "secret", "secret"));
+  REQUIRE(write_file(folder / "good.tar", "good"));
+  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  fs::create_symlink("../secret", folder / "link");
+  DigestReader reader;
+  CHECK(reader.find("rootfs:" + (folder / "good.tar").string(), {folder}).size() > 60);
+  for (const fs::path& path : {folder / "fifo", folder / "link", dir.path() / "secret",
+                               folder / "../secret", fs::path("/dev/zero")}) {
+    CAPTURE(path);
+    CHECK(reader.digests.find("rootfs:" + path.string(), std::vector<std::string>{folder}) == "");
+    CHECK_FALSE(image_digest("docker-archive:" + path.string(), std::vector<std::string>{folder}));
+  }
+  CHECK(reader.digests.find("rootfs:" + (folder / "fifo").string()) == "");
 }
 
 }  // namespace

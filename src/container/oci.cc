@@ -1,11 +1,10 @@
 #include "container/oci.h"
 
-#include <fcntl.h>
-
 #include <optional>
 
 #include "base/hash.h"
 #include "container/bubblewrap_view.h"
+#include "container/image_file.h"
 #include "wire/json.h"
 
 namespace trainyard::container {
@@ -26,10 +25,10 @@ constexpr std::string_view kArchitecture = "arm64";
 constexpr std::string_view kArchitecture = "";
 #endif
 
-Result<Json> parse_file(const fs::path& file) {
-  TRY_SET(const std::string text, read_file(file));
+Result<Json> parse_file(const Fd& file, const fs::path& path) {
+  TRY_SET(const std::string text, read_document(file, path));
   Result<Json> json = wire::parse(text);
-  if (!json) return std::unexpected(std::move(json).error().within(file.string()));
+  if (!json) return std::unexpected(std::move(json).error().within(path.string()));
   return json;
 }
 
@@ -38,18 +37,30 @@ std::string text_of(const Json& json, const char* key) {
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
+// A layout's folder.
+struct LayoutFolder {
+  Fd fd;
+  fs::path path;
+
+  Result<ImageFiles::Layer> open(const std::string& name) const {
+    Result<Fd> file = open_beneath(fd.get(), name);
+    if (!file) return std::unexpected(std::move(file).error().within(path.string()));
+    return ImageFiles::Layer{*std::move(file), path / name};
+  }
+};
+
 // The file of a digest, and that it is what it says.
-Result<fs::path> blob_of(const fs::path& layout, const std::string& digest) {
+Result<ImageFiles::Layer> blob_of(const LayoutFolder& layout, const std::string& digest) {
   if (!digest.starts_with(kSha256)) {
     return fail(ErrorKind::invalid, "the image names a file by '" + digest + "', not by SHA-256");
   }
   TRY_SET(const Digest wanted, Digest::from_hex(digest.substr(kSha256.size())));
-  const fs::path file = layout / "blobs" / "sha256" / wanted.hex();
-  TRY_SET(const Digest found, hash_file(file));
+  TRY_SET(ImageFiles::Layer blob, layout.open("blobs/sha256/" + wanted.hex()));
+  TRY_SET(const Digest found, hash_file(blob.file, blob.path));
   if (found != wanted) {
-    return fail(ErrorKind::invalid, file.string() + " is damaged: its hash is another");
+    return fail(ErrorKind::invalid, blob.path.string() + " is damaged: its hash is another");
   }
-  return file;
+  return blob;
 }
 
 bool is_ours(const Json& platform) {
@@ -97,11 +108,12 @@ std::vector<std::string> texts_of(const Json& json, const char* key) {
 
 }  // namespace
 
-Result<Digest> hash_file(const fs::path& file) {
-  TRY_SET(const Fd fd, open_file(file, O_RDONLY));
+Result<Digest> hash_file(const Fd& file, const fs::path& path,
+                         const std::function<bool()>& stopped) {
   Hasher hasher;
   for (uint64_t at = 0;;) {
-    TRY_SET(const std::string piece, read_at(fd.get(), at, kPiece, file.string()));
+    if (stopped && stopped()) return fail(ErrorKind::cancelled, "it is not wanted any more");
+    TRY_SET(const std::string piece, read_at(file.get(), at, kPiece, path.string()));
     if (piece.empty()) return hasher.finish();
     hasher.add(piece);
     at += piece.size();
@@ -123,28 +135,33 @@ Result<ImageConfig> parse_image_config(std::string_view text) {
                      .user = text_of(config, "User")};
 }
 
-Result<ImageFiles> read_oci_layout(const fs::path& folder, std::string_view tag) {
-  TRY_SET(Json manifest, parse_file(folder / "index.json"));
+Result<ImageFiles> read_oci_layout(const fs::path& folder, std::string_view tag,
+                                   std::span<const std::string> folders) {
+  LayoutFolder layout{.fd = {}, .path = folder};
+  TRY_SET(layout.fd, open_image_folder(folder, folders));
+  TRY_SET(const ImageFiles::Layer index, layout.open("index.json"));
+  TRY_SET(Json manifest, parse_file(index.file, index.path));
   for (int depth = 0; wire::member(manifest, "manifests").is_array(); ++depth) {
     if (depth == kIndexDepthMax) return fail(ErrorKind::invalid, "indexes without an end");
     TRY_SET(const std::string digest, choose(manifest, depth == 0 ? tag : ""));
-    TRY_SET(const fs::path file, blob_of(folder, digest));
-    TRY_SET(manifest, parse_file(file));
+    TRY_SET(const ImageFiles::Layer blob, blob_of(layout, digest));
+    TRY_SET(manifest, parse_file(blob.file, blob.path));
   }
   ImageFiles image{
       .id = text_of(wire::member(manifest, "config"), "digest"), .config = {}, .layers = {}};
-  TRY_SET(const fs::path config, blob_of(folder, image.id));
-  TRY_SET(const std::string text, read_file(config));
+  TRY_SET(const ImageFiles::Layer config, blob_of(layout, image.id));
+  TRY_SET(const std::string text, read_document(config.file, config.path));
   TRY_SET(image.config, parse_image_config(text));
   for (const Json& layer : wire::member(manifest, "layers")) {
-    TRY_SET(fs::path file, blob_of(folder, text_of(layer, "digest")));
-    image.layers.push_back(std::move(file));
+    TRY_SET(ImageFiles::Layer blob, blob_of(layout, text_of(layer, "digest")));
+    image.layers.push_back(std::move(blob));
   }
   return image;
 }
 
 Result<ImageFiles> read_docker_archive(const fs::path& folder) {
-  TRY_SET(const Json manifests, parse_file(folder / "manifest.json"));
+  TRY_SET(const Fd file, open_regular(folder / "manifest.json"));
+  TRY_SET(const Json manifests, parse_file(file, folder / "manifest.json"));
   if (!manifests.is_array() || manifests.size() != 1) {
     return fail(ErrorKind::invalid,
                 "the archive has not one image, but " +
@@ -152,13 +169,19 @@ Result<ImageFiles> read_docker_archive(const fs::path& folder) {
   }
   const Json& manifest = manifests.at(0);
   const View view(folder, {});  // Layers may be links to each other.
-  TRY_SET(const Place config, view.find("/" + text_of(manifest, "Config")));
-  TRY_SET(const std::string text, read_file(config.outside));
+  // The folder is ours, and what the archive put there may be anything: a FIFO too.
+  const auto open = [&](const std::string& path) -> Result<ImageFiles::Layer> {
+    TRY_SET(const Place place, view.find("/" + path));
+    TRY_SET(Fd found, open_regular(place.outside));
+    return ImageFiles::Layer{std::move(found), place.outside};
+  };
+  TRY_SET(const ImageFiles::Layer config, open(text_of(manifest, "Config")));
+  TRY_SET(const std::string text, read_document(config.file, config.path));
   ImageFiles image{.id = std::string(kSha256) + sha256(text).hex(), .config = {}, .layers = {}};
   TRY_SET(image.config, parse_image_config(text));
   for (const std::string& path : texts_of(manifest, "Layers")) {
-    TRY_SET(const Place layer, view.find("/" + path));
-    image.layers.emplace_back(layer.outside);
+    TRY_SET(ImageFiles::Layer layer, open(path));
+    image.layers.push_back(std::move(layer));
   }
   return image;
 }

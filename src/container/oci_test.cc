@@ -1,7 +1,9 @@
 #include "container/oci.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
+#include "container/image_file.h"
 #include "container/oci_test_layout.h"
 
 namespace trainyard::container {
@@ -19,7 +21,7 @@ TEST_CASE("a layout's image is read with its configuration and layers") {
                                     .folder = "/work",
                                     .user = "1000"});
   REQUIRE(image.layers.size() == 2);
-  CHECK(read_file(image.layers[0]).value() == "lower");
+  CHECK(read_document(image.layers[0].file, "layer").value() == "lower");
 }
 
 TEST_CASE("of several images the tag decides, and of several machines ours") {
@@ -62,13 +64,41 @@ TEST_CASE("an archive of docker's names its files itself, and none outside") {
   REQUIRE(write_file(folder.path() / "config.json", R"({"config":{"Cmd":["sh"]}})"));
   REQUIRE(write_file(folder.path() / "manifest.json",
                      R"([{"Config":"config.json","Layers":["a/layer.tar","../../etc/passwd"]}])"));
+  CHECK(read_docker_archive(folder.path()).error().kind == ErrorKind::not_found);
+  for (const char* path : {"a/layer.tar", "etc/passwd"}) {
+    REQUIRE(make_dirs((folder.path() / path).parent_path()));
+    REQUIRE(write_file(folder.path() / path, "layer"));
+  }
   const ImageFiles image = read_docker_archive(folder.path()).value();
   CHECK(image.config.command == std::vector<std::string>{"sh"});
   CHECK(image.id == "sha256:" + sha256(R"({"config":{"Cmd":["sh"]}})").hex());
-  CHECK(image.layers ==
-        std::vector<fs::path>{folder.path() / "a/layer.tar", folder.path() / "etc/passwd"});
+  REQUIRE(image.layers.size() == 2);
+  CHECK(image.layers[0].path == folder.path() / "a/layer.tar");
+  CHECK(image.layers[1].path == folder.path() / "etc/passwd");
   REQUIRE(write_file(folder.path() / "manifest.json", "[]"));
   CHECK(read_docker_archive(folder.path()).error().kind == ErrorKind::invalid);
+}
+
+TEST_CASE(
+    "a layout or an archive with a FIFO or a link out in place of a file is refused at once") {
+  const TempDir folder;
+  TestLayout layout(folder.path() / "layout");
+  layout.image("v1", {"layer"});
+  const fs::path file = layout.folder() / "blobs/sha256" / sha256("layer").hex();
+  fs::remove(file);
+  REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+  CHECK(read_oci_layout(layout.folder(), "").error().kind == ErrorKind::invalid);
+  fs::remove(file);
+  REQUIRE(write_file(folder.path() / "outside", "layer"));
+  fs::create_symlink(folder.path() / "outside", file);
+  CHECK(read_oci_layout(layout.folder(), "").error().kind == ErrorKind::denied);
+
+  const fs::path archive = folder.path() / "archive";
+  REQUIRE(make_dirs(archive));
+  REQUIRE(write_file(archive / "config.json", "{}"));
+  REQUIRE(write_file(archive / "manifest.json", R"([{"Config":"config.json","Layers":["fifo"]}])"));
+  REQUIRE(mkfifo((archive / "fifo").c_str(), 0600) == 0);
+  CHECK(read_docker_archive(archive).error().kind == ErrorKind::invalid);
 }
 
 }  // namespace

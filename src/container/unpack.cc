@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "container/image_digest.h"
+#include "container/image_file.h"
 #include "container/oci.h"
 #include "container/unpack_layer.h"
 #include "container/unpack_skopeo.h"
@@ -56,7 +57,8 @@ class Unpacker {
   fs::path scratch(std::string_view name) const { return workshop_.scratch(name); }
 
   Result<Unpacked> archive(const fs::path& file);
-  Result<Unpacked> layout(const fs::path& folder, std::string_view tag);
+  Result<Unpacked> layout(const fs::path& folder, std::string_view tag,
+                          std::span<const std::string> folders);
   Result<Unpacked> root_filesystem(const fs::path& file);
 
   Status check() const {
@@ -65,7 +67,7 @@ class Unpacker {
   }
 
  private:
-  Result<Unpacked> layers(const ImageFiles& image);
+  Result<Unpacked> layers(ImageFiles image);
   Result<Unpacked> finish(Unpacked unpacked);
   void line(std::string_view text) const {
     if (options_.line) options_.line(text);
@@ -80,7 +82,8 @@ Result<Unpacked> Unpacker::archive(const fs::path& file) {
   const fs::path folder = scratch("archive");
   TRY(make_dirs(folder));
   LayerWriter writer(folder, [this] { return check(); });
-  TRY_WITHIN(file.string(), apply_layer_file(writer, file));
+  TRY_SET(Fd fd, open_image_file(file, options_.folders));
+  TRY_WITHIN(file.string(), apply_layer_file(writer, std::move(fd), file));
   std::error_code none;
   const bool docker = fs::exists(folder / "manifest.json", none);
   if (!docker && !fs::exists(folder / "index.json", none)) {
@@ -89,28 +92,29 @@ Result<Unpacked> Unpacker::archive(const fs::path& file) {
                 "rootfs:FILE.");
   }
   // Newer ones are both; of the OCI's half every file can be checked.
-  TRY_SET(const ImageFiles image,
-          docker ? read_docker_archive(folder) : read_oci_layout(folder, ""));
-  return layers(image);
+  TRY_SET(ImageFiles image, docker ? read_docker_archive(folder) : read_oci_layout(folder, ""));
+  return layers(std::move(image));
 }
 
-Result<Unpacked> Unpacker::layout(const fs::path& folder, std::string_view tag) {
-  TRY_SET(const ImageFiles image, read_oci_layout(folder, tag));
-  return layers(image);
+Result<Unpacked> Unpacker::layout(const fs::path& folder, std::string_view tag,
+                                  std::span<const std::string> folders) {
+  TRY_SET(ImageFiles image, read_oci_layout(folder, tag, folders));
+  return layers(std::move(image));
 }
 
-Result<Unpacked> Unpacker::layers(const ImageFiles& image) {
+Result<Unpacked> Unpacker::layers(ImageFiles image) {
   line("unpacking " + image.id);
   for (size_t i = 0; i < image.layers.size(); ++i) {
     const std::string which = fmt::format("layer {} of {}", i + 1, image.layers.size());
     if (options_.progress) options_.progress(which);
-    TRY_WITHIN(which, apply_layer_file(writer_, image.layers[i]));
+    ImageFiles::Layer& layer = image.layers[i];
+    TRY_WITHIN(which, apply_layer_file(writer_, std::move(layer.file), layer.path));
   }
   return finish({.id = image.id, .config = image.config});
 }
 
 Result<Unpacked> Unpacker::root_filesystem(const fs::path& file) {
-  TRY_SET(const Fd fd, open_file(file, O_RDONLY));
+  TRY_SET(Fd fd, open_image_file(file, options_.folders));
   Hasher hasher;
   for (uint64_t at = 0;;) {
     TRY(check());
@@ -121,7 +125,7 @@ Result<Unpacked> Unpacker::root_filesystem(const fs::path& file) {
   }
   const std::string id = "sha256:" + hasher.finish().hex();
   line("unpacking " + file.string());
-  TRY_WITHIN(file.string(), apply_layer_file(writer_, file));
+  TRY_WITHIN(file.string(), apply_layer_file(writer_, std::move(fd), file));
   return finish({.id = id, .config = {}});
 }
 
@@ -143,7 +147,7 @@ Result<Unpacked> unpack_image(const std::string& reference, const fs::path& root
   const ImageSource source = image_source(reference);
   switch (source.form) {
     case ImageSource::Form::layout:
-      return unpacker.layout(source.path, source.tag);
+      return unpacker.layout(source.path, source.tag, options.folders);
     case ImageSource::Form::archive:
       return unpacker.archive(source.path);
     case ImageSource::Form::rootfs:
@@ -154,7 +158,7 @@ Result<Unpacked> unpack_image(const std::string& reference, const fs::path& root
   if (options.progress) options.progress("fetching " + reference);
   const fs::path layout = unpacker.scratch("layout");
   TRY(fetch_by_skopeo(reference, layout, options));
-  return unpacker.layout(layout, "");
+  return unpacker.layout(layout, "", {});
 }
 
 Result<Unpacked> unpack_from_engine(EngineApi& engine, const std::string& image,

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "base/result.h"
@@ -25,6 +26,7 @@ struct UnpackOptions {
   std::function<void(std::string_view)> line;            // Of the log.
   std::function<void(std::string_view)> progress;        // "layer 2 of 5"
   std::function<bool()> stopped = [] { return false; };  // Whether it is wanted no more.
+  std::vector<std::string> folders = {};  // Where an image by path may lie (image_file.h).
 };
 
 // Makes `root`, a folder that is not there yet, of an image:

@@ -20,6 +20,7 @@ constexpr std::string_view kHidden = ".wh.";
 constexpr std::string_view kOpaque = ".wh..wh..opq";
 constexpr std::string_view kAufs = ".wh..wh.";  // Notes of an old kind of layers.
 constexpr uint64_t kPulseEvery = 64;            // Entries.
+constexpr uint64_t kUnpackedMax = uint64_t{1} << 40;
 
 // The path in the root, without "./" and the like: "usr/bin". ".." would leave it.
 Result<std::string> plain_path(const std::string& path) {
@@ -115,6 +116,9 @@ Status LayerWriter::write_file_at(const TarEntry& entry, const std::string& path
     if (piece.empty()) break;
     TRY(write_all(fd.get(), piece, path));
     bytes_ += piece.size();
+    if (bytes_ > kUnpackedMax) {
+      return fail(ErrorKind::invalid, "the image is larger than " + format_size(kUnpackedMax));
+    }
   }
   if (fchmod(fd.get(), (entry.mode & 0777) | 0600) != 0) return fail_errno(errno, "chmod");
   // Python believes in what it compiled only when the times agree.
@@ -184,8 +188,7 @@ void LayerWriter::remember(std::string_view path) {
   }
 }
 
-Status apply_layer_file(LayerWriter& writer, const fs::path& file) {
-  TRY_SET(Fd fd, open_file(file, O_RDONLY));
+Status apply_layer_file(LayerWriter& writer, Fd fd, const fs::path& file) {
   TRY_SET(const std::string magic, read_at(fd.get(), 0, 4, file.string()));
   std::string unpacker;
   if (magic.starts_with("\x1f\x8b")) unpacker = "gzip";

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/fd.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "container/unpack_tar.h"
@@ -46,6 +47,6 @@ class LayerWriter {
 };
 
 // A layer's file, of whatever compression: gzip, zstd or none.
-Status apply_layer_file(LayerWriter& writer, const fs::path& file);
+Status apply_layer_file(LayerWriter& writer, Fd file, const fs::path& path);
 
 }  // namespace trainyard::container

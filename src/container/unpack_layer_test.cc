@@ -104,14 +104,15 @@ TEST_CASE("a layer's file may be compressed, and a damaged one is refused") {
   LayerRoot root;
   const fs::path file = root.folder.path() / "layer";
   REQUIRE(write_file(file, TestTar().file("a", std::string(100'000, 'a')).text()));
-  REQUIRE(apply_layer_file(root.writer, file));
+  REQUIRE(apply_layer_file(root.writer, open_regular(file).value(), file));
   REQUIRE(output_of({"gzip", "-k", file}, seconds(10)));
   const fs::path packed = file.string() + ".gz";
-  REQUIRE(apply_layer_file(root.writer, packed));
+  REQUIRE(apply_layer_file(root.writer, open_regular(packed).value(), packed));
   CHECK(root.text("a").size() == 100'000);
   const std::string whole = read_file(packed).value();
   REQUIRE(write_file(packed, whole.substr(0, whole.size() - 6)));
-  CHECK(apply_layer_file(root.writer, packed).error().kind == ErrorKind::invalid);
+  CHECK(apply_layer_file(root.writer, open_regular(packed).value(), packed).error().kind ==
+        ErrorKind::invalid);
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ inline constexpr seconds kLeaseTerm{60};
 // … and killed after this, if it lives at all.
 inline constexpr seconds kSilenceMax{600};
 inline constexpr seconds kReleaseAgain{5};
+// A supervisor that is heard of while its reports cannot be taken is ended after this.
+inline constexpr seconds kStuckMax{600};
 
-// Control, one concern a file: submit.cc, held.cc, scheduler.cc, leases.cc, reports.cc,
+// Control, one concern a file: submit.cc, cancel.cc, held.cc, scheduler.cc, leases.cc, reports.cc,
 // release.cc, recover.cc, control.cc.
 //
 // Every change goes the same way: decide and write in one transaction (transitions.h), then, after
@@ -38,20 +40,24 @@ class AllRuns final : public Control {
 
   Result<Submitted> submit(const Submission& submission) override;
   Result<Run> cancel(const RunId& id, std::string_view by) override;
+  Status withdraw(const Withdrawal& withdrawal) override;
   Result<Orders> report(const AttemptNode& from, std::span<const Report> reports) override;
   Result<Orders> orders(const AttemptNode& of) override;
   Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
                                 int node) override;
+  Status hand_over(const AttemptId& attempt, std::string_view bearer) override;
   Result<Run> update(const RunId& id, const LabelChanges& changes) override;
   Result<Run> end(const RunId& id, RunStatus status, std::string_view error) override;
-  Status set_outputs(const RunId& id, std::string_view tree) override;
+  Status add_output(const RunId& id, const store::PendingOutput& output) override;
+  Status set_outputs(const RunId& id, std::string_view tree,
+                     const std::vector<store::PendingOutput>& added) override;
   Result<int64_t> take_records(const AttemptId& attempt, int rank, int64_t from,
                                std::string_view bytes) override;
   Result<int64_t> take_records(const RunId& run, std::string_view lines) override;
   Result<Run> run(const RunId& id) override;
-  Result<std::vector<Run>> runs(const store::RunFilter& filter) override;
-  Result<Environment> resolve_environment(std::string_view workspace,
-                                          const Environment& asked) override;
+  Result<std::vector<Run>> runs(const store::RunFilter& filter, store::ReadKind kind) override;
+  Result<Environment> resolve_environment(std::string_view workspace, const Environment& asked,
+                                          const EnvironmentUse& use) override;
   Status let_go(std::span<const RunId> held) override;
   Status fail_held(std::span<const RunId> held, std::string_view why) override;
   Status recover() override;
@@ -75,6 +81,7 @@ class AllRuns final : public Control {
 
   // ---- scheduler.cc; under tick_mutex_ ----
   bool place_waiting(const std::string& queue);
+  std::string new_attempt_secret(std::string_view queue);
   struct Claim {
     Run run;
     AttemptId attempt;
@@ -92,14 +99,19 @@ class AllRuns final : public Control {
 
   // ---- leases.cc; under tick_mutex_ ----
   bool bury_gone();
+  void explain_eviction(const AttemptId& attempt, const std::string& why);
   void look_after_leases();
+  void end_stuck();
+  bool kill_for_good(const AttemptId& attempt, std::string_view queue);
   void lose(Loss loss);  // Its time is set here.
   void lose_all(std::vector<Loss> losses);
+  void lose_again();
 
   // ---- recover.cc; under tick_mutex_ ----
   struct Open {
     store::RunHead head;
-    std::string phase;  // Of its newest attempt.
+    std::string phase;             // Of its newest attempt.
+    std::optional<seconds> grace;  // It was canceled and is to stop its program within this.
     std::vector<int> gpus;
   };
   Result<std::vector<Open>> find_open();
@@ -112,6 +124,10 @@ class AllRuns final : public Control {
     std::optional<Applied> applied;
     bool wake = false;  // Other nodes have new orders.
     int nodes = 1;
+    bool finalizing = false;  // The run's phase.
+    bool rival = false;       // Refused: another supervisor has claimed the node.
+    std::string stuck;        // Why not all reports were taken; empty: they were.
+    void note(const Report* left, int64_t seq);
     // All nodes have ended and their outputs are to be merged before that can be written down.
     OutputsToMerge to_merge;
   };
@@ -131,8 +147,20 @@ class AllRuns final : public Control {
   // ---- release.cc; one thread ----
   void release_ended();
 
-  // ---- control.cc ----
+  // ---- cancel.cc ----
+  struct Canceled {
+    Applied applied;
+    std::string queue;     // Of one that was queued,
+    int64_t held = 0;      // and perhaps held.
+    bool unheard = false;  // It has a place, and nobody is there yet to be told.
+  };
+  Result<Canceled> cancel_in(db::Transaction& transaction, store::RunHead& head,
+                             const CancelAsked& event, std::string text);
+  void settle(const Canceled& canceled);
+  Status withdraw_in(db::Transaction& transaction, const Withdrawal& withdrawal,
+                     std::vector<Canceled>& canceled);
   void take_back(const AttemptId& attempt, std::string_view queue);
+  // ---- control.cc ----
   // After the commit: gives back, wakes, tells.
   void settle(const Applied& applied);
   QueueView queue_view(std::string_view queue, int64_t position);
@@ -143,6 +171,7 @@ class AllRuns final : public Control {
   void add_engine_reason(Run& run);
 
   const Parts parts_;
+  const std::string epoch_ = new_secret("");  // Orders::epoch.
   // Shared with the engine's callback, which may come once more while we are being taken down.
   const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
   Guarded<Ledger> ledger_;
@@ -163,6 +192,9 @@ class AllRuns final : public Control {
   std::mutex tick_mutex_;
   SteadyTime next_tick_{};
   std::map<std::string, SteadyTime> place_after_;  // A pause after an engine has failed.
+  std::vector<Loss> unwritten_;                    // The disk refuses them; tried again when due.
+  SteadyTime unwritten_due_{};
+  seconds unwritten_pause_{0};
 };
 
 }  // namespace trainyard::control

@@ -28,57 +28,6 @@ AllRuns::~AllRuns() {
   });
 }
 
-Result<Run> AllRuns::cancel(const RunId& id, std::string_view by) {
-  std::optional<Applied> applied;
-  std::string queue;     // Of one that was queued,
-  int64_t held = 0;      // and perhaps held.
-  bool unheard = false;  // It has a place, and nobody is there yet to be told.
-  const auto change = [&](db::Transaction& transaction) -> Status {
-    applied.reset();
-    TRY_SET(store::RunHead head, store::run_head(transaction.db(), id));
-    if (is_final(head.life.status)) {
-      return fail(ErrorKind::conflict,
-                  "run " + id.value + " is over: " + std::string(to_string(head.life.status)));
-    }
-    if (head.life.cancel_asked) return {};  // Asked before: nothing new.
-    queue = head.life.status == RunStatus::queued ? head.queue : std::string();
-    held = head.held.empty() ? 0 : 1;
-    unheard = head.life.status == RunStatus::provisioning;
-    if (head.life.status == RunStatus::preparing && head.nodes > 1) {
-      TRY_SET(const auto nodes,
-              store::attempt_nodes(transaction.db(), head.number, head.life.attempt, head.nodes));
-      // No rank has started while one of the nodes is not there.
-      unheard = std::ranges::any_of(nodes, [](const auto& n) { return !n.phase && !n.end; });
-    }
-    TRY_SET(applied, apply(transaction, head, CancelAsked{std::string(by)},
-                           {.at = parts_.clock.wall(), .text = "asked by " + std::string(by)}));
-    return {};
-  };
-  TRY(parts_.store.write(Durable::yes, change));
-  if (applied) {
-    if (!queue.empty()) {
-      ledger_.with([&](Ledger& ledger) {
-        --ledger.account(queue).queued;
-        ledger.account(queue).held -= held;
-      });
-    }
-    settle(*applied);
-    if (unheard) take_back(applied->attempt, applied->queue);
-  }
-  return run(id);
-}
-
-// One that waits in an engine's own queue, perhaps for days, is taken out of it; the engine says
-// when it is gone. Elsewhere its supervisor is about to be there, and hears of it by its orders.
-void AllRuns::take_back(const AttemptId& attempt, std::string_view queue) {
-  const std::shared_ptr<engine::Engine> engine = engine_of(queue);
-  if (!engine || engine->capacity().window == 0) return;
-  if (const Status killed = engine->kill(attempt); !killed) {
-    parts_.log.error("kill failed",
-                     {{"attempt", attempt.str()}, {"error", killed.error().message}});
-  }
-}
-
 Result<Run> AllRuns::run(const RunId& id) {
   Run found;
   const auto look = [&](db::Db& db) -> Status {
@@ -89,7 +38,7 @@ Result<Run> AllRuns::run(const RunId& id) {
   return found;
 }
 
-Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter) {
+Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter, store::ReadKind kind) {
   std::vector<Run> found;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(found, store::list_runs(db, filter));
@@ -97,7 +46,7 @@ Result<std::vector<Run>> AllRuns::runs(const store::RunFilter& filter) {
     for (Run& run : found) pointers.push_back(&run);
     return add_reasons(db, std::move(pointers));
   };
-  TRY(parts_.store.read(look));
+  TRY(parts_.store.read(look, kind));
   return found;
 }
 

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "model/gang.h"
 #include "model/run.h"
+#include "store/pending_outputs.h"
 #include "store/store.h"
 
 namespace trainyard::control {
@@ -58,6 +59,7 @@ struct Submission {
   RunId id;  // Made by the client: the same id with the same spec is the same run.
   RunSpec spec;
   std::string user;
+  Role role = Role::submitter;  // Of the user, for what the environment asks of machines.
 };
 struct Submitted {
   Run run;
@@ -88,7 +90,11 @@ class Control {
     EnvironmentWords environment_words;
     // Runs for elsewhere are held until theirs is; none: nobody is.
     EnvironmentReady environment_ready = {};
-    SettleRecipe settle_recipe;  // None: a hash is the same for all machines.
+    EnvironmentRules environment_rules = {};
+    // A line for the run's system log.
+    std::function<void(const RunId&, const std::string& line)> note = {};
+    // Syncs what the run printed: before it is written down that nothing more will come.
+    std::function<void(const RunId&)> seal = {};
     // A run's version grew: wakes its readers.
     std::function<void(const RunId&)> changed;
   };
@@ -97,6 +103,16 @@ class Control {
 
   virtual Result<Submitted> submit(const Submission& submission) = 0;
   virtual Result<Run> cancel(const RunId& id, std::string_view by) = 0;
+  // Takes rights of a user away: `change` does so in the database, and with the same commit the
+  // runs that the user may not submit any more are canceled, with `why` as their reason, and the
+  // tokens of their attempts stop. Their supervisors are refused and kill what runs.
+  struct Withdrawal {
+    std::string user;
+    std::string by;
+    std::string why;
+    std::function<Status(db::Transaction&)> change;
+  };
+  virtual Status withdraw(const Withdrawal& withdrawal) = 0;
   // Takes what is new of a node's reports; conflict for an attempt that is not the newest or is
   // over.
   virtual Result<Orders> report(const AttemptNode& from, std::span<const Report> reports) = 0;
@@ -105,11 +121,20 @@ class Control {
   virtual Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
                                         int node) = 0;
 
+  // A job that has started shows "TICKET.NONCE" (model/handover.h). `conflict`: the ticket was
+  // shown before by another, or the attempt is over. `unavailable`: its job is not known to have
+  // started.
+  virtual Status hand_over(const AttemptId& attempt, std::string_view bearer) = 0;
+
   virtual Result<Run> update(const RunId& id, const LabelChanges& changes) = 0;
   // The end of an interactive run, as its program says.
   virtual Result<Run> end(const RunId& id, RunStatus status, std::string_view error) = 0;
-  // The tree of an interactive run's outputs, as far as they have come.
-  virtual Status set_outputs(const RunId& id, std::string_view tree) = 0;
+  // A file of an interactive run's outputs, which set_outputs() puts into their tree later.
+  // conflict: the run is over or not interactive, or a file is where the path needs a folder.
+  virtual Status add_output(const RunId& id, const store::PendingOutput& output) = 0;
+  // The tree of an interactive run's outputs, with these files in it.
+  virtual Status set_outputs(const RunId& id, std::string_view tree,
+                             const std::vector<store::PendingOutput>& added) = 0;
   // Records (wire/records.h) of a rank, the bytes from `from` on of its stream. What was taken
   // before is skipped, what lies beyond it is not taken; returns how many bytes are: go on there.
   // A line that is no record is skipped. Attempt 0 is any program outside of an attempt, and
@@ -121,11 +146,13 @@ class Control {
 
   // The run with its reason computed now: "waits for 2 CPUs: 1 free of 2; position 3".
   virtual Result<Run> run(const RunId& id) = 0;
-  virtual Result<std::vector<Run>> runs(const store::RunFilter& filter) = 0;
+  virtual Result<std::vector<Run>> runs(const store::RunFilter& filter,
+                                        store::ReadKind kind = store::ReadKind::normal) = 0;
 
   // An environment as a submission of it would have it: see control/environments.h.
   virtual Result<Environment> resolve_environment(std::string_view workspace,
-                                                  const Environment& asked) = 0;
+                                                  const Environment& asked,
+                                                  const EnvironmentUse& use) = 0;
 
   // Runs that are held (Run::held): their environment is made, and they are given places; or it
   // could not be, and they fail. Those that are not held any more are passed over.

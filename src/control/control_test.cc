@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "control/yard.h"
+#include "store/people.h"
 
 using namespace trainyard;
 using namespace trainyard::control;
@@ -225,4 +226,75 @@ TEST_CASE("GPUs asked of a cluster that has none are refused, of this machine th
   CHECK(kind_of(refused) == ErrorKind::invalid);
   CHECK(refused.error().message == "target lab has 0 GPUs, 1 were asked for");
   CHECK(ask("some", {.cpus = 8, .gpus = {0, 1}, .nodes = 4, .window = 2}).has_value());
+}
+
+TEST_CASE("who may not submit any more has their runs ended with the reason, others have not") {
+  Yard yard({.cpus = 1, .memory_bytes = 16 * kGb});
+  REQUIRE(yard.store->create_user("sam", Role::submitter));
+  const auto submit = [&](const std::string& id, const std::string& user, bool interactive) {
+    RunSpec spec = Yard::spec();
+    spec.interactive = interactive;
+    if (interactive) spec.command.clear();
+    REQUIRE(yard.control->submit({RunId{id}, spec, user}));
+  };
+  submit("live", "sam", false);
+  yard.control->tick();
+  REQUIRE(yard.report("live", 1,
+                      {phase(1, ReportKind::preparing), phase(2, ReportKind::starting),
+                       phase(3, ReportKind::running)}));
+  submit("queued", "sam", false);
+  submit("others", "ada", false);
+  submit("outside", "sam", true);
+  const std::string token = yard.engine.assignment({RunId{"live"}, 1})->token;
+  CHECK(yard.store->identify(token));
+  REQUIRE(yard.control->withdraw({.user = "sam",
+                                  .by = "ada",
+                                  .why = "user 'sam' was deleted",
+                                  .change = [&](db::Transaction& t) {
+                                    return store::remove_user(t, "sam", yard.clock.wall());
+                                  }}));
+  const auto refused = yard.store->identify(token);
+  CHECK(kind_of(refused) == ErrorKind::conflict);
+  CHECK(refused.error().message == "attempt 1 of run live is over: user 'sam' was deleted");
+  for (const char* id : {"queued", "outside"}) {
+    CHECK(yard.status(id) == RunStatus::canceled);
+    CHECK(yard.run(id).life.error == "user 'sam' was deleted");
+  }
+  CHECK(yard.status("live") == RunStatus::cancel_requested);
+  CHECK(yard.run("live").reason == "user 'sam' was deleted");
+  CHECK(yard.status("others") == RunStatus::queued);
+  // Its supervisor was refused, killed its ranks and ended.
+  yard.engine.end({RunId{"live"}, 1}, "exited with code 0");
+  yard.control->tick();
+  CHECK(yard.status("live") == RunStatus::canceled);
+  CHECK(yard.run("live").life.error == "user 'sam' was deleted");
+  yard.control->tick();
+  CHECK(yard.status("others") == RunStatus::provisioning);
+}
+
+TEST_CASE("a withdrawal that fails changes nothing") {
+  Yard yard;
+  yard.submit("run");
+  const auto nobody = yard.control->withdraw(
+      {.user = "nobody", .by = "ada", .why = "gone", .change = [&](db::Transaction& t) {
+         return store::remove_user(t, "nobody", {});
+       }});
+  CHECK(kind_of(nobody) == ErrorKind::not_found);
+  CHECK(yard.status("run") == RunStatus::queued);
+}
+
+TEST_CASE("a demotion of somebody with many runs ends all of them") {
+  Yard yard;
+  REQUIRE(yard.store->create_user("sam", Role::submitter));
+  for (int i = 0; i < 1100; ++i) {
+    REQUIRE(yard.control->submit({RunId{"run-" + std::to_string(i)}, Yard::spec(), "sam"}));
+  }
+  yard.control->tick();
+  REQUIRE(yard.control->withdraw(
+      {.user = "sam",
+       .by = "ada",
+       .why = "user 'sam' is reader now",
+       .change = [&](db::Transaction& t) { return store::set_role(t, "sam", Role::reader, {}); }}));
+  CHECK(yard.store->count_runs(RunStatus::queued) == 0);
+  CHECK(yard.control->load().queued == 0);
 }

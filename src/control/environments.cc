@@ -1,27 +1,44 @@
 #include "control/environments.h"
 
+#include "base/hash.h"
 #include "model/environment_identity.h"
 #include "model/environment_record.h"
 #include "store/environments.h"
+#include "store/people.h"
 #include "store/secrets.h"
 #include "store/workspaces.h"
 
 namespace trainyard::control {
 namespace {
 
+Status check_registrar(const EnvironmentRecord& record, Role role, const CheckEnvironment& check) {
+  if (!check || record.curated()) return {};  // Curated ones are the admin's.
+  Environment registered = record.environment;
+  const Status allowed = check(registered, {.role = role, .own_machine = false, .gpus = true});
+  if (allowed || allowed.error().kind != ErrorKind::denied) return allowed;
+  return fail(ErrorKind::denied,
+              "environment " + label(record.environment) + " was registered by " +
+                  record.created_by +
+                  ", who may not use what it asks for: " + allowed.error().message,
+              "Look at it with: trainyard environment show " + record.environment.name +
+                  ". Who may use it can register it anew.");
+}
+
 Result<Environment> look_up(store::Store& store, std::string_view workspace,
-                            const Environment& asked) {
+                            const Environment& asked, const CheckEnvironment& check) {
   // All of it may be in the name: "mine:3".
   TRY_SET(EnvironmentName name, parse_environment_name(asked.name));
   if (!asked.version.empty()) name.version = asked.version == kLatest ? "" : asked.version;
-  Environment found;
+  EnvironmentRecord record;
+  Role registrar = Role::submitter;
   const auto look = [&](db::Db& db) -> Status {
-    TRY_SET(EnvironmentRecord record, store::resolve_environment(db, workspace, name));
-    found = std::move(record.environment);
+    TRY_SET(record, store::resolve_environment(db, workspace, name));
+    TRY_SET(registrar, store::role_of_user(db, record.created_by, Role::submitter));
     return {};
   };
   TRY(store.read(look));
-  return layered(std::move(found), asked);
+  TRY(check_registrar(record, registrar, check));
+  return layered(std::move(record.environment), asked);
 }
 
 Status check_recipe(const Recipe& recipe) {
@@ -45,23 +62,39 @@ Status check_secret(store::Store& store, std::string_view workspace, const std::
   return store.read(look);
 }
 
+// Whoever may name the secret may use what it fetches; a secret is of one workspace.
+std::string credential_of(const Environment& environment, std::string_view workspace) {
+  const ImageRegistry& registry = environment.registry;
+  const bool image = environment.recipe.kind == EnvironmentKind::container;
+  if (!image || (registry.secret.empty() && registry.username.empty())) return {};
+  return sha256(std::string(workspace) + "\n" + registry.address + "\n" + registry.username + "\n" +
+                registry.secret)
+      .hex();
+}
+
 }  // namespace
 
 Result<Environment> resolve(store::Store& store, std::string_view workspace,
-                            const Environment& asked, const SettleRecipe& settle) {
+                            const Environment& asked, const EnvironmentUse& use,
+                            const EnvironmentRules& rules) {
   Environment environment = asked;
   if (!asked.name.empty() && asked.hash.empty()) {
-    TRY_SET(environment, look_up(store, workspace, asked));
+    TRY_SET(environment, look_up(store, workspace, asked, rules.check));
   }
   // A client that names packages and no kind means the kind that has them.
   environment.recipe.kind = layered(Environment{}, environment).recipe.kind;
   TRY(check_recipe(environment.recipe));
   TRY(check_secret(store, workspace, environment.registry.secret));
+  environment.limited = false;
+  environment.image_folders.clear();
+  environment.host_paths.clear();
+  if (rules.check) TRY(rules.check(environment, use));
   environment.hash.clear();
   if (environment.recipe.kind == EnvironmentKind::system) return environment;
   environment.recipe.platform.clear();
   environment.recipe.image_digest.clear();
-  if (settle) TRY(settle(environment.recipe));
+  environment.recipe.credential = credential_of(environment, workspace);
+  if (rules.settle) TRY(rules.settle(environment));
   if (!asked.hash.empty()) environment.recipe.image_digest = asked.recipe.image_digest;
   environment.hash = environment_hash(environment);
   return environment;

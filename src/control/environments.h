@@ -4,18 +4,40 @@
 #include <string_view>
 
 #include "model/environment.h"
+#include "model/run.h"
 #include "store/store.h"
 
 namespace trainyard::control {
 
-// Sets what the hash has to know of the machine that builds: platform, and of an image that is a
-// file there image_digest.
-using SettleRecipe = std::function<Status(Recipe& recipe)>;
+// Sets what the hash has to know of the machine that builds, in the recipe: platform, and of an
+// image that is a file there image_digest.
+using SettleRecipe = std::function<Status(Environment& environment)>;
+
+// Who asks for an environment, and for what.
+struct EnvironmentUse {
+  Role role = Role::submitter;
+  bool own_machine = false;  // The run is on the machine of the person who submits it.
+  bool gpus = false;         // The run asks the scheduler for GPUs.
+};
+
+// Refuses what the policy for the role does not allow, before any file that the environment names
+// is read, and sets Environment::image_folders and host_paths.
+using CheckEnvironment = std::function<Status(Environment& environment, const EnvironmentUse& use)>;
+
+// What resolve() asks of the server around it; none of them: a test without one.
+struct EnvironmentRules {
+  CheckEnvironment check;
+  SettleRecipe settle;
+};
 
 // An environment as a client asks for it made whole: a name becomes the recipe it stands for, with
 // what was asked beside it put upon that; platform and hash are set. One that was resolved before
 // (it has a hash) keeps its recipe, whatever has become of its name and of its image's file.
+//
+// The rights are those of who asks. What a registered environment brings along must also be within
+// the rights of whoever registered it: nobody gains power by the role of those who use their name.
 Result<Environment> resolve(store::Store& store, std::string_view workspace,
-                            const Environment& asked, const SettleRecipe& settle);
+                            const Environment& asked, const EnvironmentUse& use,
+                            const EnvironmentRules& rules);
 
 }  // namespace trainyard::control

@@ -27,12 +27,20 @@ struct Registered {
       return {};
     }));
   }
-  Result<Environment> resolved(const Environment& asked) const {
-    return resolve(*yard.store, "default", asked, [this](Recipe& recipe) -> Status {
-      recipe.platform = "linux-test";
-      recipe.image_digest = image_digest;
+  Result<Environment> resolved(const Environment& asked, Role role = Role::submitter) const {
+    EnvironmentRules rules;
+    rules.check = [](Environment& environment, const EnvironmentUse& use) -> Status {
+      if (use.role == Role::admin) return {};
+      if (!environment.arguments.empty()) return fail(ErrorKind::denied, "arguments");
+      environment.host_paths = {"/data"};
       return {};
-    });
+    };
+    rules.settle = [this](Environment& environment) -> Status {
+      environment.recipe.platform = "linux-test";
+      environment.recipe.image_digest = image_digest;
+      return {};
+    };
+    return resolve(*yard.store, "default", asked, {.role = role}, rules);
   }
 };
 
@@ -47,7 +55,7 @@ Environment named(std::string name, std::string version = {}) {
 
 TEST_CASE("what the machine has needs no hash") {
   const Registered home;
-  CHECK(*home.resolved({}) == Environment{});
+  CHECK(*home.resolved({}, Role::admin) == Environment{});
 }
 
 TEST_CASE("a recipe gets its platform and its hash") {
@@ -197,4 +205,42 @@ TEST_CASE("the folder an image is built from must be here whole") {
   CHECK(refused.error().message.starts_with("snapshot"));
   spec.environment.recipe.context = "there";
   home.yard.submit("r1", spec);
+}
+
+TEST_CASE("an environment is checked by the rights of who asks, before a file is read") {
+  Registered home;
+  Environment asked;
+  asked.recipe.kind = EnvironmentKind::container;
+  asked.recipe.image = "rootfs:/x.tar";
+  asked.host_paths = {"/"};  // Set by the server alone.
+  CHECK(home.resolved(asked)->host_paths == std::vector<std::string>{"/data"});
+  CHECK(home.resolved(asked, Role::admin)->host_paths.empty());
+  asked.arguments = {"-v", "/:/host"};
+  CHECK(kind_of(home.resolved(asked)) == ErrorKind::denied);
+  CHECK(home.resolved(asked, Role::admin));
+}
+
+TEST_CASE("nobody gains power by the role of those who use an environment of their name") {
+  Registered home;
+  REQUIRE(home.yard.store->create_user("bob", Role::submitter));
+  REQUIRE(home.yard.store->create_user("eve", Role::admin));
+  EnvironmentRecord record;
+  record.environment.name = "mount";
+  record.environment.recipe.kind = EnvironmentKind::container;
+  record.environment.recipe.image = "debian";
+  record.environment.arguments = {"-v", "/:/host"};
+  record.created_by = "bob";
+  home.put(record);
+  const auto refused = home.resolved(named("mount"), Role::admin);
+  CHECK(kind_of(refused) == ErrorKind::denied);
+  CHECK(refused.error().message.find("bob") != std::string::npos);
+  record.environment.name = "mount-2";
+  record.created_by = "eve";
+  home.put(record);
+  CHECK(home.resolved(named("mount-2"), Role::admin));
+  CHECK(kind_of(home.resolved(named("mount-2"))) == ErrorKind::denied);
+  record.environment.name = "mount-3";
+  record.created_by = "nobody-any-more";
+  home.put(record);
+  CHECK(kind_of(home.resolved(named("mount-3"), Role::admin)) == ErrorKind::denied);
 }

@@ -1,6 +1,7 @@
 #include "control/insert.h"
 
 #include "store/labels.h"
+#include "store/run_queries.h"
 #include "store/secrets.h"
 #include "store/workspaces.h"
 
@@ -12,6 +13,8 @@ namespace {
 Result<std::optional<int64_t>> find_parent(db::Db& db, const RunSpec& spec, int64_t workspace) {
   if (spec.parent.empty()) return std::optional<int64_t>();
   TRY_SET(const store::RunHead parent, store::run_head(db, RunId{spec.parent}));
+  // `load_run` says how to restore one that was deleted.
+  TRY(store::load_run(db, RunId{spec.parent}, store::Detail::brief));
   if (parent.workspace_id != workspace) {
     return fail(ErrorKind::invalid, "the parent " + spec.parent + " is of another workspace");
   }
@@ -34,6 +37,7 @@ Result<Added> insert(db::Transaction& transaction, const Insertion& insertion) {
           store::get_or_create_experiment(transaction, workspace.id, spec.experiment, now));
   if (!spec.snapshot.empty()) {
     TRY(store::remember_snapshot(transaction, spec.snapshot, insertion.snapshot, now));
+    TRY(store::remember_tree(transaction, workspace.id, spec.snapshot));
   }
   TRY_SET(store::RunHead head,
           store::insert_run(transaction, {.id = insertion.submission.id,

@@ -1,9 +1,15 @@
+#include <algorithm>
+#include <utility>
+
 #include "control/all_runs.h"
 
 namespace trainyard::control {
 namespace {
 
 constexpr size_t kLossesMax = 64;  // Of one round: bounds how long others wait.
+// Between two tries to write a loss down that the disk refuses.
+constexpr seconds kLossPauseFirst{1};
+constexpr seconds kLossPauseMax{60};
 
 }  // namespace
 
@@ -14,7 +20,10 @@ bool AllRuns::bury_gone() {
   std::vector<Loss> losses;
   for (const Bell::Gone& gone : all) {
     const bool live = ledger_.with([&](const Ledger& l) { return l.holds(gone.attempt); });
-    if (!live) continue;
+    if (!live) {
+      explain_eviction(gone.attempt, gone.going.why);
+      continue;
+    }
     const engine::Engine::Going& going = gone.going;
     losses.push_back(
         {.attempt = gone.attempt,
@@ -23,7 +32,46 @@ bool AllRuns::bury_gone() {
          .refused = going.refused});
   }
   lose_all(std::move(losses));
+  lose_again();
   return more;
+}
+
+// Losses that could not be written down, once their pause is over.
+void AllRuns::lose_again() {
+  const SteadyTime now = parts_.clock.steady();
+  if (unwritten_.empty() || now < unwritten_due_) return;
+  lose_all(std::exchange(unwritten_, {}));
+  if (unwritten_.empty()) unwritten_pause_ = seconds(0);
+}
+
+// A supervisor that is told to stop reports an eviction without knowing why. The engine knows, a
+// moment later. A run that is over is not changed any more.
+void AllRuns::explain_eviction(const AttemptId& attempt, const std::string& why) {
+  std::optional<store::RunHead> head;
+  store::AttemptRow row;
+  const auto look = [&](db::Db& db) -> Status {
+    head.reset();
+    TRY_SET(store::RunHead found, store::run_head(db, attempt.run));
+    if (is_final(found.life.status)) return {};
+    TRY_SET(row, store::attempt_row(db, found.number, attempt.number));
+    const std::optional<AttemptEnd>& end = row.attempt.end;
+    if (end && end->cause == EndCause::evicted && end->error != why) head = std::move(found);
+    return {};
+  };
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY(look(transaction.db()));
+    if (!head) return {};
+    row.attempt.end->error = why;
+    TRY(store::save_attempt(transaction, head->number, row));
+    return store::save_run(transaction, *head);
+  };
+  if (!parts_.store.read(look) || !head) return;
+  if (const Status written = parts_.store.write(Durable::no, change); !written) {
+    parts_.log.warn("reason of an eviction not kept",
+                    {{"attempt", attempt.str()}, {"error", written.error().message}});
+    return;
+  }
+  if (parts_.changed) parts_.changed(attempt.run);
 }
 
 // Silence alone proves nothing: the engine is asked. One that lives but says nothing is given more
@@ -44,15 +92,38 @@ void AllRuns::look_after_leases() {
     if (!engine->waits_for(one.attempt).empty()) continue;
     parts_.log.warn("supervisor is silent",
                     {{"attempt", one.attempt.str()}, {"seconds", one.silence / seconds(1)}});
-    if (one.silence < kSilenceMax) continue;
-    if (const Status killed = engine->kill(one.attempt); !killed) {
-      // Not known to be dead: its CPUs are not given to others. Looked at again after a term.
-      parts_.log.error("kill failed",
-                       {{"attempt", one.attempt.str()}, {"error", killed.error().message}});
-      continue;
-    }
+    if (one.silence < kSilenceMax || !kill_for_good(one.attempt, one.queue)) continue;
     lose({.attempt = one.attempt, .why = "its supervisor " + heard + " and was killed"});
   }
+  end_stuck();
+}
+
+// A supervisor that renews its lease with reports that cannot be taken would hold its run, its CPUs
+// and its cancellation for ever.
+void AllRuns::end_stuck() {
+  const SteadyTime now = parts_.clock.steady();
+  const auto stuck = ledger_.with([&](Ledger& l) { return l.stuck(now, kStuckMax); });
+  for (const Ledger::Stuck& one : stuck) {
+    parts_.log.warn("supervisor makes no progress",
+                    {{"attempt", one.attempt.str()}, {"why", one.why}});
+    if (!kill_for_good(one.attempt, one.queue)) continue;
+    lose({.attempt = one.attempt,
+          .why = "its supervisor made no progress for " + std::to_string(one.time / seconds(1)) +
+                 " s (" + one.why + ") and was killed"});
+  }
+}
+
+// false: it is not known to be dead, and its CPUs are not given to others. The caller looks again
+// after a term.
+bool AllRuns::kill_for_good(const AttemptId& attempt, std::string_view queue) {
+  const std::shared_ptr<engine::Engine> engine = engine_of(queue);
+  if (!engine) return true;  // Its target is gone, and all that was there with it.
+  const Status killed = engine->kill(attempt);
+  if (!killed) {
+    parts_.log.error("kill failed",
+                     {{"attempt", attempt.str()}, {"error", killed.error().message}});
+  }
+  return killed.has_value();
 }
 
 void AllRuns::lose(Loss loss) {
@@ -64,7 +135,10 @@ void AllRuns::lose(Loss loss) {
 // In one commit: what is lost together costs one wait for the disk.
 void AllRuns::lose_all(std::vector<Loss> losses) {
   if (losses.empty()) return;
-  for (Loss& loss : losses) loss.at = parts_.clock.wall();
+  for (Loss& loss : losses) {
+    loss.at = parts_.clock.wall();
+    if (parts_.seal) parts_.seal(loss.attempt.run);
+  }
   std::vector<std::optional<Applied>> applied;
   const auto change = [&](db::Transaction& transaction) -> Status {
     applied.clear();
@@ -80,13 +154,19 @@ void AllRuns::lose_all(std::vector<Loss> losses) {
     return;
   }
   if (!written) {
-    // Said again in the next round: a loss must not be lost.
-    const Loss& loss = losses.front();
+    // Tried again after a pause: a loss must not be lost, and a full disk not be tried all the
+    // time.
+    Loss& loss = losses.front();
     parts_.log.error("loss not kept",
                      {{"attempt", loss.attempt.str()}, {"error", written.error().message}});
-    if (written.error().kind != ErrorKind::not_found) {
-      bell_->note_gone(loss.attempt, {loss.why, loss.refused, loss.evicted});
+    if (written.error().kind == ErrorKind::not_found) return;
+    if (unwritten_.empty()) {
+      unwritten_pause_ = std::clamp(unwritten_pause_ * 2, kLossPauseFirst, kLossPauseMax);
+      unwritten_due_ = parts_.clock.steady() + unwritten_pause_;
     }
+    const bool known = std::ranges::any_of(
+        unwritten_, [&](const Loss& other) { return other.attempt == loss.attempt; });
+    if (!known) unwritten_.push_back(std::move(loss));
     return;
   }
   for (size_t i = 0; i < losses.size(); ++i) {

@@ -1,3 +1,7 @@
+#include <sys/resource.h>
+
+#include <csignal>
+
 #include "control/yard.h"
 
 using namespace trainyard;
@@ -26,6 +30,68 @@ TEST_CASE("a supervisor lost before user code ran is replaced, three times; afte
   CHECK(yard.status("late") == RunStatus::failed);
   CHECK(yard.run("late").life.attempt == 1);
   CHECK(yard.control->load().cpus_used == 0);
+}
+
+TEST_CASE("a loss that the disk refuses is tried again after longer and longer pauses") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  REQUIRE(
+      yard.report("run-1", 1, {phase(1, ReportKind::preparing), phase(2, ReportKind::starting)}));
+  struct FullDisk {
+    rlimit before{};
+    FullDisk() {
+      std::signal(SIGXFSZ, SIG_IGN);
+      getrlimit(RLIMIT_FSIZE, &before);
+      const rlimit none{1, before.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &none);
+    }
+    ~FullDisk() {
+      setrlimit(RLIMIT_FSIZE, &before);
+      std::signal(SIGXFSZ, SIG_DFL);
+    }
+  };
+  {
+    const FullDisk full;
+    yard.engine.end({RunId{"run-1"}, 1}, "killed by signal 9");
+    CHECK(yard.control->tick() == yard.clock.steady() + seconds(1));
+    CHECK(yard.control->tick() == yard.clock.steady() + seconds(1));  // Woken, and not tried.
+    yard.clock.advance(seconds(1));
+    CHECK(yard.control->tick() == yard.clock.steady() + seconds(2));
+    yard.clock.advance(seconds(2));
+    CHECK(yard.control->tick() == yard.clock.steady() + seconds(4));
+    CHECK(yard.status("run-1") == RunStatus::starting);
+  }
+  yard.clock.advance(seconds(4));
+  yard.control->tick();
+  CHECK(yard.status("run-1") == RunStatus::failed);
+  CHECK(yard.run("run-1").reason == "its supervisor is gone: killed by signal 9");
+  CHECK(yard.control->load().cpus_used == 0);
+}
+
+TEST_CASE("why an attempt was evicted is the engine's to say, once it knows") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  REQUIRE(yard.report("run-1", 1,
+                      {phase(1, ReportKind::preparing), phase(2, ReportKind::running),
+                       ended(3, EndCause::evicted, 1)}));
+  yard.control->tick();
+  REQUIRE(yard.run("run-1").life.attempt == 2);
+  const AttemptId first{RunId{"run-1"}, 1};
+  yard.engine.tell(first,
+                   {.why = "Slurm gave its nodes to another job (PREEMPTED)", .evicted = true});
+  yard.control->tick();
+  const Run run = yard.run("run-1");
+  CHECK(run.attempts.front().end->cause == EndCause::evicted);
+  CHECK(run.attempts.front().end->error == "Slurm gave its nodes to another job (PREEMPTED)");
+  CHECK(run.life.attempt == 2);
+  // A run that is over is not changed any more.
+  REQUIRE(yard.report("run-1", 2, whole_life()));
+  const int64_t version = yard.run("run-1").version;
+  yard.engine.tell(first, {.why = "something else", .evicted = true});
+  yard.control->tick();
+  CHECK(yard.run("run-1").version == version);
 }
 
 TEST_CASE("a place that fails is tried again after a pause, and not for ever") {

@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace trainyard::control {
+namespace {
+
+constexpr int kCancelJam = -1;
+
+}  // namespace
 
 bool Ledger::Account::fits(const Resources& wants, int attempts) const {
   if (capacity.window > 0) return live - begun + attempts <= capacity.window;
@@ -105,6 +110,43 @@ std::vector<Ledger::Silent> Ledger::silent(SteadyTime now, microseconds term) {
   return found;
 }
 
+void Ledger::progressed(const AttemptId& attempt, SteadyTime now, int node,
+                        const std::string& stuck) {
+  const auto found = holdings_.find(attempt);
+  if (found == holdings_.end()) return;
+  auto& jams = found->second.jams;
+  if (stuck.empty()) {
+    jams.erase(node);
+  } else {
+    jams.emplace(node, Holding::Jam{now, now, {}}).first->second.why = stuck;
+  }
+}
+
+void Ledger::canceled(const AttemptId& attempt, SteadyTime since) {
+  const auto found = holdings_.find(attempt);
+  if (found == holdings_.end()) return;
+  found->second.jams.emplace(
+      kCancelJam, Holding::Jam{since, since, "it was canceled and does not stop its program"});
+}
+
+void Ledger::finalizing(const AttemptId& attempt) {
+  const auto found = holdings_.find(attempt);
+  if (found != holdings_.end()) found->second.jams.erase(kCancelJam);
+}
+
+std::vector<Ledger::Stuck> Ledger::stuck(SteadyTime now, microseconds term) {
+  std::vector<Stuck> found;
+  for (auto& [attempt, holding] : holdings_) {
+    for (auto& [node, jam] : holding.jams) {
+      if (now - jam.looked < term) continue;
+      jam.looked = now;
+      found.push_back({attempt, holding.queue, now - jam.since, jam.why});
+      break;
+    }
+  }
+  return found;
+}
+
 std::optional<SteadyTime> Ledger::next_look(microseconds term) const {
   std::optional<SteadyTime> next;
   for (const auto& [attempt, holding] : holdings_) {
@@ -119,6 +161,10 @@ void Ledger::forgive(microseconds gap) {
     holding.heard += gap;
     holding.looked += gap;
     for (SteadyTime& heard : holding.nodes) heard += gap;
+    for (auto& [node, jam] : holding.jams) {
+      jam.since += gap;
+      jam.looked += gap;
+    }
   }
 }
 

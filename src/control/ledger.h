@@ -67,6 +67,20 @@ class Ledger {
     microseconds silence{};
   };
   std::vector<Silent> silent(SteadyTime now, microseconds term);
+  // Reports of one of its nodes were taken, or could not be, for the reason `stuck`.
+  void progressed(const AttemptId& attempt, SteadyTime now, int node, const std::string& stuck);
+  // It was canceled, and is to be in its finalizing phase, which ends this, soon after `since`.
+  void canceled(const AttemptId& attempt, SteadyTime since);
+  void finalizing(const AttemptId& attempt);
+  // Those of which reports could not be taken, or which did not stop, for `term`, and nobody has
+  // looked at for as long.
+  struct Stuck {
+    AttemptId attempt;
+    std::string queue;
+    microseconds time{};
+    std::string why;
+  };
+  std::vector<Stuck> stuck(SteadyTime now, microseconds term);
   // When silent() may next have something to say.
   std::optional<SteadyTime> next_look(microseconds term) const;
   // We were not there for so long ourselves (a suspended laptop, a stopped process): nobody is to
@@ -82,6 +96,12 @@ class Ledger {
     SteadyTime looked{};
     std::vector<SteadyTime> nodes;  // When each was heard of, where there are several.
     bool begun = false;
+    struct Jam {
+      SteadyTime since{};
+      SteadyTime looked{};
+      std::string why;
+    };
+    std::map<int, Jam> jams;  // Nodes whose reports cannot be taken; -1: a cancel has no effect.
   };
 
   std::map<std::string, Account, std::less<>> accounts_;

@@ -142,3 +142,23 @@ TEST_CASE("a retry is a new attempt with what the last one left, and is said in 
   }
   CHECK(said);
 }
+
+TEST_CASE("GPU samples of a long run are kept ever further apart") {
+  Yard yard(kGpuMachine);
+  yard.submit("run-1", with_gpus(1));
+  yard.control->tick();
+  constexpr int kSamples = 2'000;
+  for (int i = 1; i <= kSamples; ++i) {
+    yard.clock.advance(std::chrono::hours(1));
+    Report sample{.seq = i, .kind = ReportKind::sample};
+    sample.gpus = {{.index = 3, .utilization = 50, .memory_bytes = 7, .power_watts = 9}};
+    REQUIRE(yard.report("run-1", 1, {sample}));
+  }
+  const Run run = yard.run("run-1");
+  REQUIRE(run.metrics.size() == 3);
+  for (const Metric& metric : run.metrics) {
+    CHECK(metric.points > 1'000);
+    CHECK(metric.points < 1'300);
+    CHECK(yard.clock.wall() - metric.last.at < std::chrono::hours(kSamples) / 250);
+  }
+}

@@ -1,5 +1,6 @@
 // What people and programs elsewhere change of a run: its labels, and an interactive run's end.
 #include "control/all_runs.h"
+#include "model/limits.h"
 #include "store/labels.h"
 
 namespace trainyard::control {
@@ -22,7 +23,13 @@ Status apply_changes(const LabelChanges& changes, Labels& labels) {
   }
   if (changes.display_name) labels.display_name = *changes.display_name;
   if (changes.description) labels.description = *changes.description;
-  return {};
+  TRY(limits::check_pair("run", labels.display_name, ""));
+  if (labels.description.size() > limits::kDescriptionBytes) {
+    return fail(ErrorKind::invalid, "the description is longer than " +
+                                        std::to_string(limits::kDescriptionBytes) + " bytes");
+  }
+  TRY(limits::check_pairs("tag", labels.tags, limits::kTags));
+  return limits::check_pairs("property", labels.properties, limits::kProperties);
 }
 
 }  // namespace
@@ -33,7 +40,7 @@ Result<Run> AllRuns::update(const RunId& id, const LabelChanges& changes) {
     TRY_SET(Labels labels, store::load_labels(transaction.db(), head.number));
     TRY(apply_changes(changes, labels));
     TRY(store::save_labels(transaction, head.number, labels));
-    if (changes.archived) head.archived = *changes.archived;
+    if (changes.archived) TRY(store::save_archived(transaction, head, *changes.archived));
     return store::save_run(transaction, head);
   };
   TRY(parts_.store.write(Durable::yes, change));
@@ -41,15 +48,25 @@ Result<Run> AllRuns::update(const RunId& id, const LabelChanges& changes) {
   return run(id);
 }
 
-Status AllRuns::set_outputs(const RunId& id, std::string_view tree) {
+Status AllRuns::add_output(const RunId& id, const store::PendingOutput& output) {
   const auto change = [&](db::Transaction& transaction) -> Status {
-    TRY_SET(store::RunHead head, store::run_head(transaction.db(), id));
+    TRY_SET(const store::RunHead head, store::run_head(transaction.db(), id));
     if (!head.life.interactive || is_final(head.life.status)) {
       return fail(
           ErrorKind::conflict,
           "run " + id.value + " takes no outputs: it is over, or its supervisor keeps them");
     }
+    return store::add_pending_output(transaction, head.number, output);
+  };
+  return parts_.store.write(Durable::yes, change);
+}
+
+Status AllRuns::set_outputs(const RunId& id, std::string_view tree,
+                            const std::vector<store::PendingOutput>& added) {
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY_SET(store::RunHead head, store::run_head(transaction.db(), id));
     head.outputs = tree;
+    TRY(store::remove_pending_outputs(transaction, head.number, added));
     return store::save_run(transaction, head);
   };
   TRY(parts_.store.write(Durable::yes, change));

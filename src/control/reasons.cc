@@ -71,6 +71,7 @@ std::string reason_of(const Run& run) {
     case RunStatus::finalizing:
       return "its outputs and logs are being kept";
     case RunStatus::cancel_requested:
+      if (!run.life.error.empty()) return run.life.error;
       return "was asked to stop; what still runs " + format_duration(seconds(run.spec.grace_s)) +
              " later is killed";
     case RunStatus::completed:

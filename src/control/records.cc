@@ -1,19 +1,21 @@
 #include "wire/records.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/hash.h"
 #include "control/all_runs.h"
 #include "control/insert.h"
+#include "model/limits.h"
 #include "store/labels.h"
 #include "store/metrics.h"
 #include "store/run_queries.h"
+#include "store/warnings.h"
 
 namespace trainyard::control {
 namespace {
 
-constexpr size_t kChildrenMax = 100'000;  // Of one run.
-constexpr int kDepthMax = 16;             // Of children of children.
+constexpr int kDepthMax = 16;  // Of children of children.
 
 // Records being taken, inside the transaction. Points are put aside and written at the end; labels
 // are loaded once a run and saved once.
@@ -32,10 +34,16 @@ class Taker {
     store::RunHead head;
     store::PointBatch points;
     std::optional<Labels> labels;
+    // How many it has, counted when the first new one comes, and which are known to be there.
+    std::optional<size_t> metric_count;
+    std::optional<size_t> parameter_count;
+    std::set<std::string> metrics;
   };
   Result<About*> find(const std::string& child);
   Status check_descends(const RunId& id);
   Result<Labels*> labels_of(About& about);
+  Status check_metric(About& about, const std::string& name);
+  Status check_parameter(About& about, const wire::Record& record);
   Status add_child(const wire::Record& record);
   Status end_child(const wire::Record& record);
   Status write(About& about);
@@ -63,7 +71,8 @@ Result<Taker::About*> Taker::find(const std::string& child) {
     changed.push_back(head.id);
   }
   const int64_t number = head.number;
-  return &about_.emplace(id, About{std::move(head), store::PointBatch(number), {}}).first->second;
+  return &about_.emplace(id, About{std::move(head), store::PointBatch(number), {}, {}, {}, {}})
+              .first->second;
 }
 
 // A child, or a child of one.
@@ -91,23 +100,31 @@ Status Taker::take(const wire::Record& record) {
   TRY_SET(About * about, find(record.run));
   switch (record.kind) {
     case wire::RecordKind::points:
+      TRY(check_metric(*about, record.name));
       for (const Point& point : record.points) {
         about->points.add(record.name, record.metric_kind, point);
       }
       return {};
     case wire::RecordKind::parameter:
+      TRY(check_parameter(*about, record));
       return store::set_parameter(transaction_, about->head.number, record.name, record.value);
     case wire::RecordKind::tag: {
       TRY_SET(Labels * labels, labels_of(*about));
       if (record.removes) {
         labels->tags.erase(record.name);
-      } else {
-        labels->tags[record.name] = record.value;
+        return {};
       }
+      TRY(limits::check_pair("tag", record.name, record.value));
+      if (!labels->tags.contains(record.name)) {
+        TRY(limits::check_count("tags", labels->tags.size() + 1, limits::kTags));
+      }
+      labels->tags[record.name] = record.value;
       return {};
     }
     case wire::RecordKind::property: {
       TRY_SET(Labels * labels, labels_of(*about));
+      TRY(limits::check_pair("property", record.name, record.value));
+      TRY(limits::check_count("properties", labels->properties.size() + 1, limits::kProperties));
       labels->properties.emplace(record.name, record.value);  // The first stays.
       return {};
     }
@@ -115,6 +132,32 @@ Status Taker::take(const wire::Record& record) {
     case wire::RecordKind::end:
       break;
   }
+  return {};
+}
+
+// A name more than a run may have is not taken; points of the others are.
+Status Taker::check_metric(About& about, const std::string& name) {
+  if (about.metrics.contains(name)) return {};
+  TRY_SET(const bool known, store::has_metric(transaction_.db(), about.head.number, name));
+  if (!known) {
+    if (!about.metric_count) {
+      TRY_SET(about.metric_count, store::count_metrics(transaction_.db(), about.head.number));
+    }
+    TRY(limits::check_count("metrics", *about.metric_count + 1, limits::kMetrics));
+    ++*about.metric_count;
+  }
+  about.metrics.insert(name);
+  return {};
+}
+
+Status Taker::check_parameter(About& about, const wire::Record& record) {
+  TRY(limits::check_pair("parameter", record.name, record.value));
+  if (!about.parameter_count) {
+    TRY_SET(about.parameter_count, store::count_parameters(transaction_.db(), about.head.number));
+  }
+  // Counts one that is set again, too: the next batch counts anew.
+  TRY(limits::check_count("parameters", *about.parameter_count + 1, limits::kParameters));
+  ++*about.parameter_count;
   return {};
 }
 
@@ -130,7 +173,7 @@ Status Taker::add_child(const wire::Record& record) {
     TRY_SET(const auto siblings, store::open_children(transaction_.db(), parent_head.number));
     known_count->second = siblings.size();
   }
-  if (known_count->second++ >= kChildrenMax) return fail(ErrorKind::invalid, "too many children");
+  TRY(limits::check_count("children", ++known_count->second, limits::kChildren));
   TRY_SET(const Run parent, store::load_run(transaction_.db(), head_.id, store::Detail::brief));
   Submission submission{.id = RunId{record.run}, .spec = {}, .user = parent.user};
   submission.spec.workspace = parent.spec.workspace;
@@ -208,11 +251,21 @@ Status check_open(const store::RunHead& head) {
 struct Counts {
   int64_t taken = 0;
   int64_t skipped = 0;
+  std::string why;  // The first that was skipped was.
 };
 
+Status take_record(Taker& taker, std::string_view line, WallTime now) {
+  try {
+    TRY_SET(const wire::Record record, wire::parse_record(line, now));
+    return taker.take(record);
+  } catch (const std::exception& error) {
+    // Sent again it would throw again: for its sender this is a line that is no record.
+    return fail(ErrorKind::invalid, error.what());
+  }
+}
+
 Status take_line(Taker& taker, std::string_view line, WallTime now, Counts& counts) {
-  const Result<wire::Record> record = wire::parse_record(line, now);
-  Status taken = record ? taker.take(*record) : std::unexpected(record.error());
+  Status taken = take_record(taker, line, now);
   if (taken) {
     ++counts.taken;
     return {};
@@ -223,8 +276,16 @@ Status take_line(Taker& taker, std::string_view line, WallTime now, Counts& coun
       kind == ErrorKind::internal) {
     return taken;
   }
-  ++counts.skipped;
+  if (counts.skipped++ == 0) counts.why = taken.error().message;
   return {};
+}
+
+// A line that is no record counts as taken, so that nobody sends it for ever; the run says so.
+Status warn_of_skipped(db::Transaction& transaction, const store::RunHead& head,
+                       const Counts& counts) {
+  if (counts.skipped == 0) return {};
+  return store::warn_run(transaction, head.number, "records_skipped",
+                         "a record was not taken: " + counts.why, counts.skipped);
 }
 
 }  // namespace
@@ -248,6 +309,7 @@ Result<int64_t> AllRuns::take_records(const AttemptId& attempt, int rank, int64_
                       [&](std::string_view line) { return take_line(taker, line, now, counts); }));
     if (whole == 0) return {};
     TRY(taker.finish());
+    TRY(warn_of_skipped(transaction, head, counts));
     taken += static_cast<int64_t>(whole);
     TRY(store::set_records_taken(transaction, head.number, attempt.number, rank, taken));
     TRY(store::save_run(transaction, head));
@@ -278,6 +340,7 @@ Result<int64_t> AllRuns::take_records(const RunId& run, std::string_view lines) 
     TRY(for_lines(lines,
                   [&](std::string_view line) { return take_line(taker, line, now, counts); }));
     TRY(taker.finish());
+    TRY(warn_of_skipped(transaction, head, counts));
     TRY(store::save_run(transaction, head));
     changed = std::move(taker.changed);
     changed.push_back(head.id);

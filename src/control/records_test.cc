@@ -1,4 +1,5 @@
 #include "control/yard.h"
+#include "model/limits.h"
 #include "store/metrics.h"
 
 // What scripts tell of their runs and of the children they have.
@@ -102,4 +103,70 @@ TEST_CASE("one that is over has no more interactive children") {
   RunSpec carried = Yard::spec();
   carried.parent = "run-1";
   CHECK(yard.control->submit({RunId{"carried"}, carried, "ada"}));  // It has its own supervisor.
+}
+
+TEST_CASE("what exceeds a limit is left out, and all else of its batch is taken") {
+  Yard yard;
+  yard.submit("run-1", interactive());
+  const std::string long_value(limits::kValueBytes + 1, 'v');
+  const auto told = [](const std::string& kind, const std::string& name, const std::string& value) {
+    return R"({"k":")" + kind + R"(","n":")" + name + R"(","v":")" + value + "\"}\n";
+  };
+  std::string lines = told("tag", "long", long_value) + told("param", "long", long_value) +
+                      told("property", "long", long_value) +
+                      told("param", std::string(limits::kNameBytes + 1, 'n'), "1") + metric(1);
+  for (size_t i = 0; i < limits::kTags + 5; ++i) lines += told("tag", std::to_string(i), "1");
+  lines += told("tag", "0", "changed") + metric(2);
+  CHECK(yard.control->take_records(RunId{"run-1"}, lines) ==
+        static_cast<int64_t>(limits::kTags) + 3);
+  const Run run = yard.run("run-1");
+  CHECK(points(yard, "run-1") == "12");
+  CHECK(run.labels.tags.size() == limits::kTags);
+  CHECK(run.labels.tags.at("0") == "changed");
+  CHECK(run.parameters.empty());
+  CHECK(run.labels.properties.empty());
+}
+
+TEST_CASE("a record that cannot be taken counts as taken, and warns on the run") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  REQUIRE(yard.report("run-1", 1, {phase(1, ReportKind::preparing)}));
+  const auto nested = [](size_t levels) {
+    return R"({"k":"doc","n":"d","v":)" + std::string(levels, '[') + std::string(levels, ']') +
+           "}\n";
+  };
+  const AttemptId attempt{RunId{"run-1"}, 1};
+  const std::string lines = metric(1) + nested(200'000) + metric(2) + nested(120);
+  for (int sent = 0; sent < 2; ++sent) {  // The second time it counts for nothing.
+    const auto taken = yard.control->take_records(attempt, 0, 0, lines);
+    REQUIRE(taken);
+    CHECK(*taken == static_cast<int64_t>(lines.size()));
+    CHECK(points(yard, "run-1") == "12");
+    CHECK(yard.run("run-1").metrics.size() == 2);
+    CHECK(yard.run("run-1").warnings ==
+          Words{"a record was not taken: this JSON nests deeper than 128 levels"});
+  }
+  const auto from = static_cast<int64_t>(lines.size());
+  REQUIRE(
+      yard.control->take_records(attempt, 0, from, "no record\n{\"k\":\"what\",\"n\":\"x\"}\n"));
+  CHECK(yard.run("run-1").warnings ==
+        Words{"a record was not taken: this JSON nests deeper than 128 levels (3 times)"});
+  yard.restart();
+  CHECK(points(yard, "run-1") == "12");
+}
+
+TEST_CASE("a wide record costs linear time, and one that is too wide is not taken") {
+  Yard yard;
+  yard.submit("run-1", interactive());
+  const auto wide = [](int members) {
+    std::string line = R"({"k":"doc","n":"d","v":{)";
+    for (int i = 0; i < members; ++i) line += "\"" + std::to_string(i) + "\":1,";
+    line.back() = '}';
+    return line + "}\n";
+  };
+  CHECK(yard.control->take_records(RunId{"run-1"}, wide(90'000)) == 1);
+  CHECK(yard.control->take_records(RunId{"run-1"}, wide(100'001)) == 0);
+  CHECK(yard.run("run-1").warnings ==
+        Words{"a record was not taken: an object of this JSON has more than 100000 members"});
 }

@@ -30,6 +30,7 @@ Status AllRuns::recover() {
       const AttemptId attempt{one.head.id, one.head.life.attempt};
       ledger.take(attempt, one.head.queue, one.head.resources, now, one.gpus);
       if (!one.phase.empty()) ledger.heard(attempt, now);  // By the server before us.
+      if (one.grace) ledger.canceled(attempt, now + *one.grace);
     }
   });
   for (const Open& one : open) take_up(one);
@@ -50,6 +51,10 @@ Result<std::vector<AllRuns::Open>> AllRuns::find_open() {
               store::attempt_row(db, one.head.number, one.head.life.attempt));
       one.phase = row.phase;
       one.gpus = row.attempt.gpus;
+      if (one.head.life.cancel_asked && one.phase != to_string(ReportKind::finalizing)) {
+        TRY_SET(const Run run, store::load_run(db, id, store::Detail::brief));
+        one.grace = seconds(run.spec.grace_s);
+      }
       open.push_back(std::move(one));
     }
     return {};
@@ -86,11 +91,11 @@ void AllRuns::take_up(const Open& open) {
 void AllRuns::place_again(const Open& open) {
   Claim claim{.run = {},
               .attempt = {open.head.id, open.head.life.attempt},
-              .secret = new_secret("tya_"),
+              .secret = new_attempt_secret(open.head.queue),
               .gpus = open.gpus};
   // Of the first secret only the hash is left; it was never handed out.
   const Status renewed =
-      parts_.store.write(Durable::no, [&](db::Transaction& transaction) -> Status {
+      parts_.store.write(Durable::yes, [&](db::Transaction& transaction) -> Status {
         TRY_SET(claim.run, store::load_run(transaction.db(), open.head.id, store::Detail::brief));
         return store::set_attempt_token(transaction, open.head, claim.attempt.number, claim.secret,
                                         parts_.clock.wall());

@@ -22,9 +22,11 @@ struct Taking {
 
 double finite(double value) { return std::isfinite(value) ? std::max(value, 0.0) : 0; }
 
-// When it happened by our clock. add_event() sees to it that time does not go back within a run.
-WallTime time_of(const Report& report, WallTime now) {
-  return now - std::clamp(microseconds(report.age_us), microseconds(0), now.time_since_epoch());
+// When it happened by our clock, and not before the attempt was placed: the age of a report is as
+// true as the clock of its node. add_event() sees to it that time does not go back within a run.
+WallTime time_of(const Report& report, const Taking& taking) {
+  const microseconds longest = std::max(microseconds(0), taking.now - taking.row.attempt.placed);
+  return taking.now - std::clamp(microseconds(report.age_us), microseconds(0), longest);
 }
 
 void take_usage(Attempt& attempt, double cpu_seconds, int64_t memory_peak) {
@@ -42,7 +44,7 @@ bool is_forward(std::string_view phase, ReportKind kind) {
 
 Status take_phase(Taking& taking, const Report& report) {
   if (!is_forward(taking.row.phase, report.kind)) return {};
-  const WallTime at = std::max(time_of(report, taking.now), taking.head.event_at);
+  const WallTime at = std::max(time_of(report, taking), taking.head.event_at);
   if (report.kind == ReportKind::running) {
     taking.row.attempt.node = report.node;
     taking.row.attempt.started = at;
@@ -61,7 +63,7 @@ Status take_end(Taking& taking, const Report& report) {
   end.cpu_seconds = finite(end.cpu_seconds);
   if (!end.outputs.empty()) taking.head.outputs = end.outputs;
   TRY_SET(taking.applied, apply(taking.transaction, taking.head, Ended{attempt.number, end},
-                                {.at = time_of(report, taking.now), .text = end.error}));
+                                {.at = time_of(report, taking), .text = end.error}));
   taking.row.phase = to_string(ReportKind::ended);
   attempt.ended = taking.head.event_at;
   take_usage(attempt, end.cpu_seconds, end.memory_peak_bytes);
@@ -71,14 +73,27 @@ Status take_end(Taking& taking, const Report& report) {
   return {};
 }
 
+// The samples of a run are kept ever further apart: a month of them, one every 10 s, makes some
+// 3,600 points of each series instead of 260,000.
+constexpr int kSamplesPerAge = 500;
+
+bool keeps_sample(WallTime started, std::optional<WallTime> last, WallTime at) {
+  return !last || at - *last >= (at - started) / kSamplesPerAge;
+}
+
 // As metrics of the run, by the names MLflow gives them. A device is named by its place among the
 // run's own: the script sees it by that number too.
 Status take_gpus(Taking& taking, const Report& report, const std::string& prefix = "system/") {
   if (report.gpus.empty()) return {};
+  const WallTime at = time_of(report, taking);
+  TRY_SET(const std::optional<WallTime> last,
+          store::last_point_time(taking.transaction.db(), taking.head.number,
+                                 prefix + "gpu_0_utilization_percentage"));
+  if (!keeps_sample(taking.head.started.value_or(taking.head.created), last, at)) return {};
   store::PointBatch points(taking.head.number);
   const auto add = [&](const std::string& name, double value) {
     if (!std::isfinite(value) || value < 0) return;
-    points.add(name, "scalar", {.at = time_of(report, taking.now), .value = value, .text = {}});
+    points.add(name, "scalar", {.at = at, .value = value, .text = {}});
   };
   for (size_t i = 0; i < report.gpus.size(); ++i) {
     const GpuSample& gpu = report.gpus[i];
@@ -209,7 +224,7 @@ Status take_part(Taking& taking, Gang& gang, const Report& report) {
     case ReportKind::rank_failed:
       if (!mine.failed) {
         mine.failed = report.exit;
-        mine.failed_at = time_of(report, taking.now);
+        mine.failed_at = time_of(report, taking);
       }
       return {};
     case ReportKind::ended:
@@ -221,22 +236,48 @@ Status take_part(Taking& taking, Gang& gang, const Report& report) {
   return {};
 }
 
-// What follows the last one taken without a gap, in order; what is there already is skipped, what
-// lies beyond a gap is left: the sender learns how far we are and sends it again.
+// How far the reports of a node are taken.
+struct Progress {
+  int64_t& seq;
+  int64_t& sample;
+  bool may_end = true;           // false: an end is left, see AttemptNode::epoch.
+  const Report* left = nullptr;  // The first that is not taken.
+};
+
+// Takes what is new and follows what was taken, in order: a report names the one before it. What is
+// there already is skipped; what lies beyond a gap is left, and the sender learns how far we are.
 template <class Take>
-Status take_new(std::span<const Report> reports, int64_t& taken_seq, Take take) {
+Status take_new(std::span<const Report> reports, Progress& progress, Take take) {
   std::vector<const Report*> sorted;
   for (const Report& report : reports) sorted.push_back(&report);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const Report* a, const Report* b) { return a->seq < b->seq; });
   for (const Report* report : sorted) {
-    if (report->seq <= taken_seq) continue;
-    if (report->seq != taken_seq + 1) break;
+    const bool numbered_apart = report->kind == ReportKind::sample && report->seq == 0;
+    int64_t& taken = numbered_apart ? progress.sample : progress.seq;
+    const int64_t number = numbered_apart ? report->sample : report->seq;
+    if (number <= taken) continue;
+    const bool early = !numbered_apart && report->after > taken;
+    if (early || (report->kind == ReportKind::ended && !progress.may_end)) {
+      progress.left = report;
+      break;
+    }
     TRY_SET(const bool more, take(*report));
-    taken_seq = report->seq;
+    taken = number;
     if (!more) break;
   }
   return {};
+}
+
+// The first supervisor that reports for a node has claimed it.
+Status claim(std::string& instance, const AttemptNode& from) {
+  if (from.instance.empty() || from.instance == instance) return {};
+  if (instance.empty()) {
+    instance = from.instance;
+    return {};
+  }
+  return fail(ErrorKind::conflict, "another supervisor carries node " + std::to_string(from.node) +
+                                       " of attempt " + from.attempt.str());
 }
 
 Status check_node(int node, int nodes) {
@@ -256,26 +297,36 @@ Status AllRuns::take_reports(db::Transaction& transaction, const AttemptNode& fr
   TRY_SET(store::AttemptRow row, store::attempt_row(transaction.db(), head.number, number));
   Taking taking{transaction, head, row, parts_.clock.wall()};
   taken = {.nodes = head.nodes};
+  const bool may_end = from.epoch.empty() || from.epoch == epoch_;
   if (head.nodes == 1) {
-    const int64_t before = row.report_seq;
+    taken.rival = true;
+    TRY(claim(row.instance, from));
+    taken.rival = false;
+    Progress progress{row.report_seq, row.sample_seq, may_end};
     const auto take = [&](const Report& report) -> Result<bool> {
       TRY(take_one(taking, report));
       return !taking.over;
     };
-    TRY(take_new(reports, row.report_seq, take));
+    TRY(take_new(reports, progress, take));
+    taken.note(progress.left, row.report_seq);
     taken.answer.seq_acknowledged = row.report_seq;
-    if (row.report_seq > before) TRY(store::save_attempt(transaction, head.number, row));
+    TRY(store::save_attempt(transaction, head.number, row));
   } else {
     Gang gang{.node = static_cast<size_t>(from.node), .merged = merged};
     TRY_SET(gang.parts, store::attempt_nodes(transaction.db(), head.number, number, head.nodes));
+    taken.rival = true;
+    TRY(claim(gang.mine().instance, from));
+    taken.rival = false;
+    Progress progress{gang.mine().report_seq, gang.mine().sample_seq, may_end};
     const Orders before = orders_of(gang.parts, -1);
     const auto take = [&](const Report& report) -> Result<bool> {
       TRY(take_part(taking, gang, report));
       return !gang.mine().end;
     };
-    const Status status = take_new(reports, gang.mine().report_seq, take);
+    const Status status = take_new(reports, progress, take);
     taken.to_merge = std::move(gang.to_merge);
     TRY(status);
+    taken.note(progress.left, progress.seq);
     TRY(store::save_attempt_node(transaction, head.number, number, gang.mine()));
     TRY(store::save_attempt(transaction, head.number, row));
     taken.answer = orders_of(gang.parts, from.node);
@@ -283,8 +334,16 @@ Status AllRuns::take_reports(db::Transaction& transaction, const AttemptNode& fr
     taken.wake = after.go != before.go || after.stop != before.stop || after.done != before.done;
   }
   taken.answer.cancel = head.life.cancel_asked;
+  taken.answer.epoch = epoch_;
+  taken.finalizing = row.phase == to_string(ReportKind::finalizing);
   taken.applied = std::move(taking.applied);
   return {};
+}
+
+void AllRuns::Taken::note(const Report* left, int64_t seq) {
+  if (left == nullptr) return;
+  stuck = "report " + std::to_string(left->seq) + " cannot be taken after report " +
+          std::to_string(seq);
 }
 
 // What cannot be merged is kept as far as one node has it: an end must not be held up.
@@ -298,9 +357,13 @@ std::optional<MergedOutputs> AllRuns::merge(const OutputsToMerge& outputs) {
 }
 
 Result<Orders> AllRuns::report(const AttemptNode& from, std::span<const Report> reports) {
+  Taken taken;
   const auto note_heard = [&](int nodes) {
+    const SteadyTime now = parts_.clock.steady();
     const bool opens = ledger_.with([&](Ledger& ledger) {
-      return ledger.heard(from.attempt, parts_.clock.steady(), from.node, nodes);
+      if (!reports.empty()) ledger.progressed(from.attempt, now, from.node, taken.stuck);
+      if (taken.finalizing) ledger.finalizing(from.attempt);
+      return ledger.heard(from.attempt, now, from.node, nodes);
     });
     if (opens) bell_->ring();
   };
@@ -315,7 +378,6 @@ Result<Orders> AllRuns::report(const AttemptNode& from, std::span<const Report> 
   // failure.
   const bool ends = std::any_of(reports.begin(), reports.end(),
                                 [](const Report& r) { return r.kind == ReportKind::ended; });
-  Taken taken;
   std::optional<MergedOutputs> merged;
   while (true) {
     const Status written = parts_.store.write(
@@ -323,6 +385,9 @@ Result<Orders> AllRuns::report(const AttemptNode& from, std::span<const Report> 
           return take_reports(transaction, from, reports, merged, taken);
         });
     if (written) break;
+    if (taken.rival && parts_.note) {
+      parts_.note(from.attempt.run, "a second supervisor was refused: " + written.error().message);
+    }
     if (taken.to_merge.nodes.empty() || merged) return std::unexpected(written.error());
     merged = merge(taken.to_merge);
   }
@@ -365,13 +430,18 @@ Result<Orders> AllRuns::orders(const AttemptNode& of, int& nodes) {
     nodes = head.nodes;
     if (nodes == 1) {
       TRY_SET(const store::AttemptRow row, store::attempt_row(db, head.number, of.attempt.number));
+      std::string instance = row.instance;
+      TRY(claim(instance, of));
       answer.seq_acknowledged = row.report_seq;
     } else {
       TRY_SET(const std::vector<NodePart> parts,
               store::attempt_nodes(db, head.number, of.attempt.number, nodes));
+      std::string instance = parts[static_cast<size_t>(of.node)].instance;
+      TRY(claim(instance, of));
       answer = orders_of(parts, of.node);
     }
     answer.cancel = head.life.cancel_asked;
+    answer.epoch = epoch_;
     return {};
   };
   TRY(parts_.store.read(look));

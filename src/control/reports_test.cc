@@ -22,6 +22,165 @@ TEST_CASE("reports that come twice, late or out of order count once and in order
   CHECK(yard.run("run-1").events.size() == 6);
 }
 
+TEST_CASE("a report says which one it follows: numbers in between are not waited for") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  Report running = phase(3, ReportKind::running);
+  Report finalizing = phase(7, ReportKind::finalizing);
+  finalizing.after = 3;
+  auto orders = yard.report("run-1", 1, {phase(1, ReportKind::preparing), finalizing});
+  REQUIRE(orders);
+  CHECK(orders->seq_acknowledged == 1);  // It says where it is; 3 is missing.
+  running.after = 1;
+  orders = yard.report("run-1", 1, {running, finalizing});
+  REQUIRE(orders);
+  CHECK(orders->seq_acknowledged == 7);
+  CHECK(yard.status("run-1") == RunStatus::finalizing);
+}
+
+TEST_CASE("gaps of a supervisor of an earlier version, which cannot fill them, are skipped") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  Report first{.seq = 1, .kind = ReportKind::preparing};
+  Report running{.seq = 3, .kind = ReportKind::running};
+  Report sample{.seq = 4, .kind = ReportKind::sample};
+  sample.cpu_seconds = 3;
+  REQUIRE(yard.report("run-1", 1, {first, running, sample}));
+  // 5 and 6 were samples of a supervisor that was killed.
+  Report end{.seq = 7, .kind = ReportKind::ended};
+  end.end.cause = EndCause::lost;
+  end.end.ranks_started = true;
+  end.end.error = "its supervisor (pid 7) was killed";
+  const auto orders = yard.report("run-1", 1, {end});
+  REQUIRE(orders);
+  CHECK(orders->seq_acknowledged == 7);
+  CHECK(yard.status("run-1") == RunStatus::failed);
+  CHECK(yard.run("run-1").attempts[0].cpu_seconds == 3);
+  CHECK(yard.control->load("local").cpus_used == 0);
+}
+
+TEST_CASE("samples are numbered by themselves and count once") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  Report sample{.kind = ReportKind::sample};
+  sample.sample = 2;
+  sample.cpu_seconds = 7;
+  sample.memory_bytes = 100;
+  REQUIRE(yard.report("run-1", 1, {sample}));
+  sample.sample = 1;
+  sample.memory_bytes = 50;
+  const auto orders = yard.report("run-1", 1, {sample, phase(1, ReportKind::preparing)});
+  REQUIRE(orders);
+  CHECK(orders->seq_acknowledged == 1);
+  CHECK(yard.run("run-1").attempts[0].memory_bytes == 100);
+}
+
+TEST_CASE("the answer says which start of the server gave it, and an end is taken by no other") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  const auto first = yard.report("run-1", 1, {phase(1, ReportKind::preparing)});
+  REQUIRE(first);
+  CHECK_FALSE(first->epoch.empty());
+  yard.restart();
+  AttemptNode from{{RunId{"run-1"}, 1}};
+  from.epoch = first->epoch;
+  std::vector<Report> rest = whole_life();
+  auto orders = yard.control->report(from, rest);
+  REQUIRE(orders);
+  CHECK(orders->epoch != first->epoch);
+  CHECK(orders->seq_acknowledged == 4);
+  CHECK(yard.status("run-1") == RunStatus::finalizing);
+  from.epoch = orders->epoch;
+  REQUIRE(yard.control->report(from, rest));
+  CHECK(yard.status("run-1") == RunStatus::completed);
+}
+
+TEST_CASE("the first supervisor that reports has the attempt, and a second one is refused") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  AttemptNode first{{RunId{"run-1"}, 1}};
+  first.instance = "sup_a";
+  AttemptNode second = first;
+  second.instance = "sup_b";
+  const Report preparing = phase(1, ReportKind::preparing);
+  const Report starting = phase(2, ReportKind::starting);
+  REQUIRE(yard.control->report(first, {&preparing, 1}));
+  CHECK(kind_of(yard.control->report(second, {&preparing, 1})) == ErrorKind::conflict);
+  CHECK(kind_of(yard.control->report(second, {})) == ErrorKind::conflict);
+  CHECK(yard.notes.with([](const auto& notes) { return notes.size(); }) == 1);
+  REQUIRE(yard.control->report(first, {&starting, 1}));
+  yard.restart();
+  CHECK(kind_of(yard.control->report(second, {&starting, 1})) == ErrorKind::conflict);
+  REQUIRE(yard.control->report(first, {}));
+}
+
+TEST_CASE("a supervisor whose reports cannot be taken is ended, with the reason") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  REQUIRE(yard.report("run-1", 1, {phase(1, ReportKind::preparing)}));
+  REQUIRE(yard.report("run-1", 1, {phase(2, ReportKind::starting)}));
+  for (int i = 0; i < 30; ++i) {  // It renews its lease all the while.
+    REQUIRE(yard.report("run-1", 1, {phase(4, ReportKind::finalizing)}));
+    yard.clock.advance(seconds(15));
+    yard.control->tick();
+    CHECK(yard.status("run-1") == RunStatus::starting);
+  }
+  // Progress in between is progress.
+  REQUIRE(yard.report("run-1", 1, {phase(3, ReportKind::running)}));
+  for (int i = 0; i < 39; ++i) {
+    REQUIRE(yard.report("run-1", 1, {phase(9, ReportKind::finalizing)}));
+    yard.clock.advance(seconds(15));
+    yard.control->tick();
+    CHECK(yard.status("run-1") == RunStatus::running);
+  }
+  REQUIRE(yard.report("run-1", 1, {phase(9, ReportKind::finalizing)}));
+  yard.clock.advance(seconds(30));
+  yard.control->tick();
+  const Run run = yard.run("run-1");
+  CHECK(run.life.status == RunStatus::failed);
+  CHECK(run.life.error.find("made no progress for") != std::string::npos);
+  CHECK(run.life.error.find("report 9 cannot be taken after report 3") != std::string::npos);
+}
+
+TEST_CASE("a canceled run whose supervisor goes on as if nothing were is ended") {
+  Yard yard;
+  yard.submit("run-1");
+  yard.control->tick();
+  REQUIRE(
+      yard.report("run-1", 1, {phase(1, ReportKind::preparing), phase(2, ReportKind::starting)}));
+  REQUIRE(yard.control->cancel(RunId{"run-1"}, "ada"));
+  const auto live_on = [&](int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      if (const auto orders = yard.report("run-1", 1, {})) CHECK(orders->cancel);
+      yard.clock.advance(seconds(15));
+      yard.control->tick();
+    }
+  };
+  SUBCASE("after its grace time and ten minutes") {
+    live_on(40);
+    CHECK(yard.status("run-1") == RunStatus::cancel_requested);
+    live_on(10);
+    CHECK(yard.status("run-1") == RunStatus::canceled);
+  }
+  SUBCASE("across a restart of the server") {
+    live_on(20);
+    yard.restart();
+    live_on(50);
+    CHECK(yard.status("run-1") == RunStatus::canceled);
+  }
+  SUBCASE("and one that sends its outputs is left alone") {
+    REQUIRE(yard.report("run-1", 1, {phase(3, ReportKind::finalizing)}));
+    live_on(100);
+    CHECK(yard.status("run-1") == RunStatus::cancel_requested);
+  }
+}
+
 TEST_CASE("a sample changes the attempt and neither history nor version") {
   Yard yard;
   yard.submit("run-1");

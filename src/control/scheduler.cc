@@ -2,6 +2,7 @@
 #include <set>
 
 #include "control/all_runs.h"
+#include "model/handover.h"
 #include "store/run_queries.h"
 
 namespace trainyard::control {
@@ -46,6 +47,7 @@ SteadyTime AllRuns::tick() {
   for (const auto& [queue, after] : place_after_) {
     if (after > now) sooner(after);
   }
+  if (!unwritten_.empty()) sooner(unwritten_due_);
   const bool leaving = leaving_.with([](const auto& all) { return !all.empty(); });
   if (leaving && !clears_apart_) sooner(now + kReleaseAgain);
   return next_tick_;
@@ -123,9 +125,15 @@ Result<bool> AllRuns::add_claims(db::Db& db, const std::string& queue,
     if (!fits(all)) return !fits({.cpus = 0, .gpus = all.gpus});
     TRY_SET(Run run, store::load_run(db, queued.id, store::Detail::brief));
     const AttemptId attempt{run.id, run.life.attempt + 1};
-    claims.push_back({std::move(run), attempt, new_secret("tya_"), {}});
+    claims.push_back({std::move(run), attempt, new_attempt_secret(queue), {}});
   }
   return false;
+}
+
+std::string AllRuns::new_attempt_secret(std::string_view queue) {
+  const std::shared_ptr<engine::Engine> engine = engine_of(queue);
+  const bool ticket = engine && engine->capacity().tickets;
+  return new_secret(ticket ? kTicketPrefix : kAttemptTokenPrefix);
 }
 
 // On the disk before the engine is asked: an attempt's number is never handed out twice, whatever

@@ -42,7 +42,10 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
   if (!submission.spec.interactive) TRY(check_machine(submission.spec));
   Submission resolved = submission;
   TRY_SET(resolved.spec.environment,
-          resolve_environment(submission.spec.workspace, submission.spec.environment));
+          resolve_environment(submission.spec.workspace, submission.spec.environment,
+                              {.role = submission.role,
+                               .own_machine = !submission.spec.host.empty(),
+                               .gpus = submission.spec.resources.gpus > 0}));
   TRY(check_resolved(resolved.spec));
   TRY(parts_.store.check_space());
   const bool same = resolved.spec.environment == submission.spec.environment;
@@ -50,8 +53,9 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
 }
 
 Result<Environment> AllRuns::resolve_environment(std::string_view workspace,
-                                                 const Environment& asked) {
-  return resolve(parts_.store, workspace, asked, parts_.settle_recipe);
+                                                 const Environment& asked,
+                                                 const EnvironmentUse& use) {
+  return resolve(parts_.store, workspace, asked, use, parts_.environment_rules);
 }
 
 // What could not be seen before the environment's name was looked up.
@@ -63,7 +67,8 @@ Status AllRuns::check_resolved(const RunSpec& spec) {
                     " is no image that has one",
                 "Put it after --, as in: trainyard submit -- python train.py");
   }
-  if (!recipe.context.empty()) TRY(find_snapshot(recipe.context));
+  // Looked at each time: no row keeps it from garbage collection until the run's own does.
+  if (!recipe.context.empty()) TRY(parts_.snapshot_check(recipe.context));
   return {};
 }
 
@@ -137,13 +142,13 @@ Result<store::KnownSnapshot> AllRuns::find_snapshot(std::string_view tree) {
   TRY(parts_.store.read(look));
   if (known) return *known;
   TRY_SET(const SnapshotSize size, parts_.snapshot_check(tree));
-  return store::KnownSnapshot{size.files, size.bytes};
+  return store::KnownSnapshot{size.files, size.bytes, true};
 }
 
 Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_view spec_json,
                                    std::string_view spec_hash) {
   const RunSpec& spec = submission.spec;
-  TRY_SET(const store::KnownSnapshot snapshot, find_snapshot(spec.snapshot));
+  TRY_SET(store::KnownSnapshot snapshot, find_snapshot(spec.snapshot));
   const std::string queue = queue_of(spec);
   const std::string held = held_for(spec);
   const int64_t position = ledger_.with([&](Ledger& ledger) {
@@ -158,9 +163,15 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
   Run made;
   std::optional<store::RunHead> raced;
   std::optional<Applied> applied;
+  bool forgotten = false;
   const auto change = [&](db::Transaction& transaction) -> Status {
     TRY_SET(raced, store::find_run_head(transaction.db(), submission.id));
     if (raced) return {};
+    if (!spec.snapshot.empty() && !snapshot.checked) {
+      TRY_SET(const auto still, store::known_snapshot(transaction.db(), spec.snapshot));
+      forgotten = !still;
+      if (forgotten) return {};
+    }
     TRY_SET(Added added, insert(transaction, {.submission = submission,
                                               .spec_json = spec_json,
                                               .spec_hash = spec_hash,
@@ -173,6 +184,12 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
     return {};
   };
   TRY(parts_.store.write(Durable::yes, change));
+  if (forgotten) {
+    // Garbage collection forgot the snapshot since we looked: its blobs may be gone.
+    TRY_SET(snapshot, find_snapshot(spec.snapshot));
+    snapshot.checked = true;
+    TRY(parts_.store.write(Durable::yes, change));
+  }
   if (raced) return same_again(*raced, spec_hash);
   if (!held.empty()) ledger_.with([&](Ledger& ledger) { ++ledger.account(queue).held; });
   settle(*applied);

@@ -29,6 +29,7 @@ struct Yard {
   std::unique_ptr<store::Store> store;
   std::unique_ptr<Control> control;
   Guarded<std::multiset<std::string>> changed;
+  Guarded<std::vector<std::string>> notes;
   int snapshot_checks = 0;
   int merges = 0;
 
@@ -67,6 +68,10 @@ struct Yard {
          },
          .environment_words = environment_words,
          .environment_ready = environment_ready,
+         .note =
+             [this](const RunId&, const std::string& line) {
+               notes.with([&](auto& all) { all.push_back(line); });
+             },
          .changed =
              [this](const RunId& id) { changed.with([&](auto& all) { all.insert(id.value); }); }});
     REQUIRE(control->recover());
@@ -98,10 +103,12 @@ struct Yard {
   }
 };
 
-inline Report phase(int64_t seq, ReportKind kind) { return {.seq = seq, .kind = kind}; }
+inline Report phase(int64_t seq, ReportKind kind) {
+  return {.seq = seq, .after = seq - 1, .kind = kind};
+}
 
 inline Report ended(int64_t seq, EndCause cause = EndCause::exited, int exit_code = 0) {
-  Report report{.seq = seq, .kind = ReportKind::ended};
+  Report report{.seq = seq, .after = seq - 1, .kind = ReportKind::ended};
   report.end.cause = cause;
   report.end.exit_code = exit_code;
   report.end.ranks_started = true;

@@ -2,9 +2,11 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -91,11 +93,19 @@ class Db {
   static Result<std::unique_ptr<Db>> open(const fs::path& file, const OpenOptions& options);
   virtual ~Db() = default;
 
-  virtual Result<Statement> query(std::string_view sql, Values values = {}) = 0;
+  Result<Statement> query(std::string_view sql, Values values = {}) {
+    return query_with(sql, {values.begin(), values.size()});
+  }
+  // The same with a number of values that is not known when compiling.
+  virtual Result<Statement> query_with(std::string_view sql, std::span<const Value> values) = 0;
   // Runs it to its end; how many rows it changed.
   virtual Result<int64_t> run(std::string_view sql, Values values = {}) = 0;
   // Several statements, none with a question mark.
   virtual Status script(std::string_view sql) = 0;
+
+  // Asked every few thousand steps of a statement, i.e. several times a millisecond: true ends the
+  // statement with `cancelled`. Null: never.
+  virtual void give_up_when(std::function<bool()> give_up) = 0;
 
   // What the next transactions outlive: the power, or only our own crash. Not inside one.
   virtual Status set_durable(Durable durable) = 0;

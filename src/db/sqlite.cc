@@ -17,6 +17,7 @@ namespace {
 constexpr int kBusyTimeoutMs = 10'000;      // Another process: a backup or sqlite3(1) by hand.
 constexpr size_t kStatementsMax = 200;      // We have about a hundred; a bound against a mistake.
 constexpr int kWalCheckpointPages = 2'000;  // 8 MB: a checkpoint's two syncs every ~1,000 changes.
+constexpr int kStepsBetweenAsking = 2'000;  // Of SQLite's machine; some 50 µs.
 constexpr int kFindingsMax = 5;             // Of a check; the first ones tell.
 
 constexpr const char* kDamagedHint =
@@ -41,6 +42,8 @@ ErrorKind kind_of(int code, int system_errno) {
       if (system_errno == ENOSPC || system_errno == EDQUOT) return ErrorKind::no_space;
       if (system_errno == EACCES || system_errno == EPERM) return ErrorKind::denied;
       return ErrorKind::unavailable;
+    case SQLITE_TOOBIG:
+      return ErrorKind::invalid;
     case SQLITE_INTERRUPT:
       return ErrorKind::cancelled;
     default:
@@ -84,7 +87,7 @@ class SqliteCursor final : public Cursor {
     prepared_.in_use = false;
   }
 
-  Status bind(Values values) {
+  Status bind(std::span<const Value> values) {
     ENSURE(sqlite3_bind_parameter_count(prepared_.handle) == static_cast<int>(values.size()));
     int index = 0;
     for (const Value& value : values) {
@@ -162,7 +165,7 @@ class SqliteDb final : public Db {
     return script(pragmas);
   }
 
-  Result<Statement> query(std::string_view sql, Values values) override {
+  Result<Statement> query_with(std::string_view sql, std::span<const Value> values) override {
     TRY_SET(Prepared * prepared, prepare(sql));
     auto cursor = std::make_unique<SqliteCursor>(db_, *prepared);
     TRY(cursor->bind(values));
@@ -172,7 +175,7 @@ class SqliteDb final : public Db {
   Result<int64_t> run(std::string_view sql, Values values) override {
     TRY_SET(Prepared * prepared, prepare(sql));
     SqliteCursor cursor(db_, *prepared);
-    TRY(cursor.bind(values));
+    TRY(cursor.bind({values.begin(), values.size()}));
     while (true) {
       TRY_SET(const bool more, cursor.next());
       if (!more) return sqlite3_changes64(db_);
@@ -184,6 +187,16 @@ class SqliteDb final : public Db {
     const int code = sqlite3_exec(db_, terminated.c_str(), nullptr, nullptr, nullptr);
     if (code != SQLITE_OK) return sqlite_error(db_, code, shortened(sql));
     return {};
+  }
+
+  void give_up_when(std::function<bool()> give_up) override {
+    give_up_ = std::move(give_up);
+    const auto ask = [](void* db) { return static_cast<SqliteDb*>(db)->give_up_() ? 1 : 0; };
+    if (give_up_) {
+      sqlite3_progress_handler(db_, kStepsBetweenAsking, ask, this);
+    } else {
+      sqlite3_progress_handler(db_, 0, nullptr, nullptr);
+    }
   }
 
   Status set_durable(Durable durable) override {
@@ -260,6 +273,7 @@ class SqliteDb final : public Db {
   sqlite3* db_;
   const bool sync_;
   Durable durable_ = Durable::yes;
+  std::function<bool()> give_up_;
   std::multimap<std::string, std::unique_ptr<Prepared>, std::less<>> statements_;
 };
 

@@ -12,8 +12,9 @@ namespace trainyard::dialects {
 namespace {
 
 constexpr size_t kRequirementsBytesMax =
-    4 * 1024 * 1024;                  // A lock with hashes of 1,000 packages: 1 MB.
-constexpr int kIncludeDepthMax = 16;  // Of files that name files.
+    4 * 1024 * 1024;                    // A lock with hashes of 1,000 packages: 1 MB.
+constexpr int kIncludeDepthMax = 16;    // Of files that name files.
+constexpr size_t kOptionsMax = 10'000;  // Each is compared with all before it.
 
 enum class As { requirements, constraints };
 
@@ -189,15 +190,15 @@ class RequirementsReader {
   Status package(const std::string& text, const std::string& place, As as) {
     const Requirement requirement = parse_requirement(text);
     if (is_ours(requirement.name)) {
-      if (as == As::requirements) add(into_.left_out, requirement.text);
-      return {};
+      return as == As::requirements ? add(into_.left_out, requirement.text) : Status{};
     }
     if (requirement.name.empty()) {
       TRY(check_nameless(requirement.text));
     }
     if (as == As::constraints) {
-      add(into_.options, "--constraint " + requirement.text);
-    } else if (seen_.insert(requirement.text).second) {
+      return add(into_.options, "--constraint " + requirement.text);
+    }
+    if (seen_.insert(requirement.text).second) {
       into_.lines.push_back(with_place(requirement.text, place));
     }
     return {};
@@ -225,12 +226,26 @@ class RequirementsReader {
                          ? (sent_->folder / folder / option.value).lexically_normal()
                          : fs::weakly_canonical(fs::absolute(folder / option.value), error);
     }
-    add(into_.options, option.value.empty() ? option.name : option.name + " " + option.value);
-    return {};
+    const std::string written =
+        option.value.empty() ? option.name : option.name + " " + option.value;
+    // Who installs reads the line again, and a '#' after a blank would begin a comment there.
+    const Result<PipOption> again = parse_pip_option(written);
+    if (!again || again->value != option.value) {
+      return fail(ErrorKind::invalid,
+                  option.name + ": the value '" + option.value + "' reads as a comment",
+                  "Write a '#' of a URL or path as %23.");
+    }
+    return add(into_.options, written);
   }
 
-  static void add(std::vector<std::string>& list, const std::string& text) {
-    if (std::ranges::find(list, text) == list.end()) list.push_back(text);
+  static Status add(std::vector<std::string>& list, const std::string& text) {
+    if (std::ranges::find(list, text) != list.end()) return {};
+    if (list.size() >= kOptionsMax) {
+      return fail(ErrorKind::invalid,
+                  "more than " + std::to_string(kOptionsMax) + " options or packages of ours");
+    }
+    list.push_back(text);
+    return {};
   }
 
   Requirements& into_;

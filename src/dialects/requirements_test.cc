@@ -51,6 +51,17 @@ TEST_CASE("a line goes on after a backslash, as hashes do") {
                              "b==2  # r.txt:4", "c  # r.txt:6", "d  # r.txt:7"});
 }
 
+TEST_CASE("an option whose value would read as a comment is refused with its place") {
+  for (const char* line : {"-i###", "-i#", "--index-url=#x", "--find-links=#a"}) {
+    INFO(line);
+    const Error error = refused_lines(std::string("numpy\n") + line + "\n");
+    CHECK(error.message.starts_with("r.txt:2: "));
+    CHECK(error.message.find("reads as a comment") != std::string::npos);
+  }
+  CHECK(parsed_lines("-ihttps://x.org/simple#a\n").options ==
+        Lines{"--index-url https://x.org/simple#a"});
+}
+
 TEST_CASE("what changes nothing does not change the hash") {
   const std::string plain = hash_of("numpy==1.26.4\npandas\n");
   CHECK(hash_of("# why\npandas # tables\n\nnumpy==1.26.4\npandas\n") == plain);

@@ -22,6 +22,8 @@ struct Capacity {
   // 0: we decide what fits when. Else it has a queue of its own, and so many of our runs may wait
   // there at a time.
   int window = 0;
+  // Others can read what a job is handed: it gets a ticket for its token (model/handover.h).
+  bool tickets = false;
 };
 
 // One node of a target, as people see it.
@@ -109,6 +111,10 @@ class Engine {
   // nothing is known. Quick: what was seen last.
   virtual std::string waits_for(const AttemptId&) { return {}; }
 
+  // false: its job is known to wait still, so that nobody can rightly speak for it. Quick; what is
+  // known is brought up to date soon.
+  virtual bool may_have_started(const AttemptId&) { return true; }
+
   // Its nodes; none where they are not known. Quick: what was seen last.
   virtual NodesSeen nodes() { return {}; }
 
@@ -128,7 +134,8 @@ class Engine {
   virtual Status release(const AttemptId& attempt) = 0;
 
   // Called, on a thread of the engine, when a supervisor has ended for good: the caller checks
-  // whether its last report came, and if not the attempt is lost.
+  // whether its last report came, and if not the attempt is lost. For an attempt that reported an
+  // eviction, `why` is what the supervisor could not know: preempted, out of time, cancelled.
   struct Going {
     std::string why;
     // It will not be placed there, ever: what was asked for is refused, in the engine's own words.

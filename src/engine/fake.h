@@ -25,6 +25,7 @@ class FakeEngine : public Engine {
   Status release(const AttemptId& attempt) override;
   void on_gone(Gone gone) override;
   std::string waits_for(const AttemptId& attempt) override;
+  bool may_have_started(const AttemptId& attempt) override { return waits_for(attempt).empty(); }
 
   // ---- the script ----
   enum class Fault {

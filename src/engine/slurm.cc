@@ -17,13 +17,16 @@ constexpr int kSubmittersSsh = 4;
 }  // namespace
 
 SlurmEngine::SlurmEngine(SlurmOptions options)
-    : options_(std::move(options)), book_(options_.server_id, patience()) {
+    : options_(std::move(options)),
+      owner_(slurm::job_owner(options_.server_id, options_.compute_id)),
+      book_(owner_, patience()) {
   if (!options_.compute.node_up.empty()) {
     scaler_ = std::make_unique<slurm::Scaler>(scaler_options());
     scaler_->pause(options_.paused);
   }
   shell_ = slurm::make_shell({.compute = options_.compute,
                               .server_id = options_.server_id,
+                              .owner = owner_,
                               .clock = options_.clock,
                               .commands = options_.commands});
   book_.serve_at(options_.server_url);
@@ -74,6 +77,15 @@ std::string SlurmEngine::waits_for(const AttemptId& attempt) {
   return nodes.empty() ? words : nodes;
 }
 
+bool SlurmEngine::may_have_started(const AttemptId& attempt) {
+  bool waits = false;
+  note([&](SteadyTime now) {
+    waits = book_.seen_waiting(attempt);
+    if (waits) book_.look_soon(now);
+  });
+  return !waits;
+}
+
 NodesSeen SlurmEngine::nodes() {
   NodesSeen seen;
   std::unique_lock lock(mutex_);
@@ -109,6 +121,7 @@ Capacity SlurmEngine::capacity() const {
   Capacity capacity;
   capacity.nodes = options_.compute.max_nodes;
   capacity.window = options_.window;
+  capacity.tickets = true;
   int gpus = 0;
   std::lock_guard lock(mutex_);
   for (const slurm::Node& node : book_.nodes()) {

@@ -19,8 +19,11 @@ namespace trainyard::engine {
 struct SlurmOptions {
   ComputeSpec compute;
   // Who we are among servers that share a cluster and a user: [A-Za-z0-9_-]+, the same after a
-  // restart. It is in the comment of every job, and jobs without it are never touched.
+  // restart.
   std::string server_id;
+  // The compute's number in that home. Both are in the comment of every job; only jobs with both
+  // are ever cancelled, so that computes on one Slurm leave each other's jobs alone.
+  int64_t compute_id = 0;
   Clock& clock;
   Log& log;
   // Of what GET /api/v1/node/program answers, in hex. Empty: nodes take what they are given, and
@@ -60,7 +63,9 @@ struct SlurmOptions {
 //   took the node away.
 // - With programs that bring nodes up and down, jobs wait in Slurm's queue while their nodes come:
 //   see slurm/scaler.h.
-// - A job of ours that nobody knows, or whose attempt is over: cancelled after a grace.
+// - A job of this compute that nobody knows, or whose attempt is over: cancelled after a grace.
+// - A job of the version before, whose comment names no compute: taken up by the engine that knows
+//   its attempt, and left alone by all others.
 std::unique_ptr<Engine> make_slurm(SlurmOptions options);
 
 }  // namespace trainyard::engine

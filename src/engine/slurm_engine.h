@@ -41,6 +41,7 @@ class SlurmEngine : public Engine {
     return book_.inspect(attempt);
   }
   std::string waits_for(const AttemptId& attempt) override;
+  bool may_have_started(const AttemptId& attempt) override;
   NodesSeen nodes() override;
   std::shared_ptr<NodeShell> shell() override { return shell_; }
   void pause(bool paused) override {
@@ -84,6 +85,7 @@ class SlurmEngine : public Engine {
             std::optional<SteadyTime> until, uint64_t seen);
 
   const SlurmOptions options_;
+  const std::string owner_;  // slurm::job_owner()
   std::shared_ptr<NodeShell> shell_;
 
   mutable std::mutex mutex_;

@@ -1,5 +1,5 @@
 # What a Slurm job of Trainyard does on its nodes. The lines above set ty_run, ty_attempt, ty_server,
-# ty_token and so on; engine/slurm/job_script.cc writes them. Needs bash 4.3 and coreutils.
+# ty_ticket and so on; engine/slurm/job_script.cc writes them. Needs bash 4.3 and coreutils.
 
 ty_exit_no_tool=81 ty_exit_unreachable=82 ty_exit_bad_program=83 ty_exit_refused=84
 ty_exit_no_folder=85 ty_exit_setup=86 ty_exit_no_srun=87 ty_exit_stopped=88
@@ -8,6 +8,7 @@ ty_answer_max_s=60  # For one answer of the server, the program of some megabyte
 ty_tell_s=20        # For the server to take what we tell it ourselves.
 ty_tries_max=4      # A supervisor that died is followed by another on its folder.
 
+ty_token=   # The attempt's, in memory only: no file, argument or environment has it.
 ty_told=    # Set once Slurm wants us to stop.
 ty_node=    # While no supervisor speaks for this node: its number.
 ty_in_setup=
@@ -31,7 +32,11 @@ ty_main() {
     ty_say "there is no srun here to start supervisors on $ty_nodes nodes"
     exit $ty_exit_no_srun
   fi
-  trap 'ty_told=1; echo stop >&"$ty_to_step"' TERM
+  trap ty_stop TERM
+  ty_make_folder || exit $ty_exit_no_folder
+  ty_take_over || { ty_code=$?; ty_clean_up; exit $ty_code; }
+  ty_clean_up
+  trap 'ty_told=1; [ -z "${ty_to_step-}" ] || echo stop >&"$ty_to_step"' TERM
   coproc TY_STEP {
     exec srun --nodes="$ty_nodes" --ntasks="$ty_nodes" --ntasks-per-node=1 \
       --cpus-per-task="$ty_cpus" --cpu-bind=none --mpi=none --kill-on-bad-exit=1 --wait=0 \
@@ -67,6 +72,7 @@ ty_on_node() {
   trap 'ty_leave $?' EXIT
   ty_listen
   ty_make_folder || exit $ty_exit_no_folder
+  [ -n "$ty_token" ] || ty_take_over || exit
   ty_node=$1
   [ -z "$ty_setup" ] || ty_go_apart
   ty_begin
@@ -321,9 +327,27 @@ ty_fits() {
 
 # ---- what the server has for us ----
 
+# This text can be read by every job of the account, while it waits and while it runs. The ticket in
+# it is good for one thing, once: to make the hash of itself and of a number that only we know the
+# attempt's token (model/handover.h). A second one who shows it is refused.
+ty_take_over() {
+  local nonce sum
+  nonce=$(head -c 32 /dev/urandom | sha256sum) && nonce=${nonce%% *}
+  if [ "${#nonce}" != 64 ]; then
+    ty_say "there is no sha256sum or /dev/urandom here"
+    return $ty_exit_no_tool
+  fi
+  ty_token=$ty_ticket.$nonce
+  sum=$(printf '%s' "$ty_token" | sha256sum)
+  : >"$ty_folder/empty"
+  ty_fetch "/api/v1/runs/$ty_run/attempts/$ty_attempt/handover" "$ty_folder/answer" \
+    "$ty_folder/empty" || { local code=$?; ty_token=; return $code; }
+  ty_token=tya_${sum%% *}
+}
+
 ty_get_assignment() {
   local more=${ty_says_where:+&at=$ty_server}
-  ty_fetch "/api/v1/runs/$ty_run/attempts/$ty_attempt/assignment?node=$1$more" \
+  ty_fetch "/api/v1/runs/$ty_run/attempts/$ty_attempt/assignment?node=$1&token=0$more" \
     "$ty_work/assignment.json"
 }
 
@@ -475,7 +499,9 @@ ty_supervise() {
   local try
   for ((try = 1; try <= ty_tries_max; ++try)); do
     [ -z "$ty_told" ] || return $ty_exit_stopped
-    TRAINYARD_KEEP=$ty_kept "$ty_program" supervise --folder "$ty_work" --node "$1" </dev/null 3>&- &
+    printf '%s\n' "$ty_token" |
+      TRAINYARD_KEEP=$ty_kept "$ty_program" supervise --folder "$ty_work" --node "$1" --token-stdin \
+        3>&- &
     ty_child=$!
     [ -z "$ty_told" ] || kill -TERM "$ty_child"  # It came just before there was one to tell.
     ty_wait

@@ -33,14 +33,19 @@ folder, support = sys.argv[1:]
 sys.path.insert(0, support)
 import slurm_lab
 class Answer(http.server.BaseHTTPRequestHandler):
-    def do_POST(self): self.send_error(404)
+    def do_POST(self):
+        ticket = self.headers.get("Authorization", "").startswith("Bearer tyh_secret.")
+        if not self.path.endswith("/handover") or not ticket: return self.send_error(404)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
     def do_GET(self):
         status, body = 200, b""
         if self.path.startswith("/said/"):
             with open(folder + "/said", "a") as said: said.write(self.path[6:] + "\n")
         elif self.path == "/api/v1/node/program":
             body = open(folder + "/program", "rb").read()
-        elif self.headers.get("Authorization") != "Bearer tya_secret":
+        elif not self.headers.get("Authorization", "").startswith("Bearer tya_"):
             status = 401
         else:
             body = self.path.encode()
@@ -170,13 +175,25 @@ struct LabYard {
   std::map<std::string, Engine::Going> gone;
   std::unique_ptr<Engine> engine;
 
+  std::string server_id = "srv1";
+  int64_t compute_id = 3;
+
   explicit LabYard(Lab& one) : lab(one) {
     lab.ask("clear");
     make();
   }
+  // Another one beside it, of another home or compute.
+  LabYard(Lab& one, std::string server, int64_t compute)
+      : lab(one), server_id(std::move(server)), compute_id(compute) {
+    make();
+  }
   void make(const std::string& partition = "", const std::string& setup = "") {
     engine.reset();
-    SlurmOptions options{.compute = {}, .server_id = "srv1", .clock = clock, .log = log};
+    SlurmOptions options{.compute = {},
+                         .server_id = server_id,
+                         .compute_id = compute_id,
+                         .clock = clock,
+                         .log = log};
     options.compute.partition = partition;
     options.compute.slurm_conf = lab.words["SLURM_CONF"];
     const std::string url = lab.words["url"];
@@ -203,7 +220,7 @@ struct LabYard {
   void place(const std::string& run, int nodes = 1, int cpus = 1, const std::string& url = "") {
     Assignment assignment;
     assignment.run = run;
-    assignment.token = "tya_secret";
+    assignment.token = "tyh_secret";
     assignment.server_url = url.empty() ? lab.words["url"] : url;
     assignment.spec.nodes = nodes;
     assignment.spec.resources.cpus = cpus;
@@ -397,6 +414,43 @@ TEST_CASE(
   CHECK(yard.eventually([&] { return yard.state_of("orphan") == "CANCELLED"; }));
   CHECK(yard.state_of("known") == "RUNNING");
   CHECK(yard.engine->inspect(LabYard::id("known")) == Placement::live);
+}
+
+TEST_CASE("real Slurm: computes of one home and of several leave each other's jobs alone") {
+  Lab* const found = the_lab();
+  if (found == nullptr) return;
+  Lab& lab = *found;
+  LabYard yard(lab);
+  LabYard sibling(lab, "srv1", 4);
+  LabYard stranger(lab, "srv2", 3);
+  yard.place("mine");
+  sibling.place("beside");
+  stranger.place("elsewhere");
+  CHECK(yard.said("start:mine:0"));
+  CHECK(yard.said("start:beside:0"));
+  CHECK(yard.said("start:elsewhere:0"));
+  // What it does with a job of its own that it does not know shows that it has looked for longer
+  // than its patience.
+  for (LabYard* one : {&yard, &sibling, &stranger}) {
+    const std::string run = "orphan-" + one->server_id + "-" + std::to_string(one->compute_id);
+    one->place(run);
+    CHECK(yard.said("start:" + run + ":0"));
+    one->make();
+    const std::string kept = one == &yard ? "mine" : one == &sibling ? "beside" : "elsewhere";
+    REQUIRE(one->engine->recover(LabYard::id(kept)));
+    CHECK(yard.eventually([&] { return yard.state_of(run) == "CANCELLED"; }));
+  }
+  for (const char* run : {"mine", "beside", "elsewhere"}) {
+    CHECK_MESSAGE(yard.state_of(run) == "RUNNING", run);
+  }
+  // A kill is of the own job, though another home has a run of the same id.
+  yard.place("twice");
+  stranger.place("twice");
+  CHECK(yard.eventually([&] { return yard.state_of("twice") == "RUNNING\nRUNNING"; }));
+  REQUIRE(stranger.engine->kill(LabYard::id("twice")));
+  stranger.wait_gone("twice");
+  CHECK_FALSE(yard.is_gone("twice"));
+  CHECK(yard.state_of("twice").find("RUNNING") != std::string::npos);
 }
 
 TEST_CASE("real Slurm: a node that cannot reach the server says where it looked for it") {

@@ -36,7 +36,7 @@ class FakePrograms : public slurm::Commands {
     job.name = "ty-" + job.comment.substr(job.comment.rfind(':') + 1);
     jobs_.push_back(job);
     scripts_.push_back(script);
-    attempts_ += slurm::attempts_of(job.comment, "srv1").size();
+    attempts_ += slurm::attempts_of(job.comment, "srv1/3").size();
     changed_.notify_all();
     return job.number;
   }
@@ -113,7 +113,8 @@ struct SlurmYard {
   SlurmYard() { make(std::make_unique<FakePrograms>()); }
   void make(std::unique_ptr<FakePrograms> fake) {
     slurm = fake.get();
-    SlurmOptions options{.compute = {}, .server_id = "srv1", .clock = clock, .log = log};
+    SlurmOptions options{
+        .compute = {}, .server_id = "srv1", .compute_id = 3, .clock = clock, .log = log};
     options.compute.name = "lab";
     options.compute.max_nodes = 4;
     options.compute.setup = "module load cuda";
@@ -131,7 +132,7 @@ struct SlurmYard {
   static Assignment assignment(const std::string& run) {
     Assignment made;
     made.run = run;
-    made.token = "tya_secret";
+    made.token = "tyh_secret";
     made.server_url = "http://10.0.0.1:8470";
     made.spec.time_limit_s = 3600;
     return made;
@@ -156,7 +157,7 @@ TEST_CASE("a placed attempt becomes a job whose script has all a node needs") {
   yard.place("fox");
   yard.wait_submitted(1);
   const std::string& script = yard.slurm->scripts_[0];
-  for (const char* part : {"#SBATCH --comment=trainyard:srv1:fox.1\n", "ty_token=tya_secret\n",
+  for (const char* part : {"#SBATCH --comment=trainyard:srv1/3:fox.1\n", "ty_ticket=tyh_secret\n",
                            "ty_server=http://10.0.0.1:8470\n", "ty_sha256=abc123\n",
                            "ty_setup='module load cuda'\n", "#SBATCH --time=60\n", "ty_main\n"}) {
     CAPTURE(part);

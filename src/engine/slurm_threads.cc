@@ -71,7 +71,7 @@ slurm::JobPlan SlurmEngine::plan_of(const Assignment& assignment) const {
     const bool ours = options_.compute.partition.empty() ? node.default_partition : true;
     if (ours && node.limit) limit = *node.limit;
   }
-  slurm::JobPlan plan = slurm::plan_job(assignment, options_.compute, options_.server_id, limit);
+  slurm::JobPlan plan = slurm::plan_job(assignment, options_.compute, owner_, limit);
   plan.program_sha256 = options_.program_sha256;
   plan.program_path = options_.program_path;
   if (options_.tunnel) {

@@ -1,16 +1,20 @@
 #include "env/build_image.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "base/text.h"
 #include "container/engine_api.h"
 #include "container/image_digest.h"
+#include "container/image_file.h"
 #include "container/unpack.h"
 #include "env/build_image_context.h"
 #include "env/build_image_layer.h"
+#include "env/dockerfile.h"
 #include "env/engine_images.h"
 #include "env/explain.h"
 #include "env/programs.h"
@@ -87,10 +91,13 @@ class ImageBuilder {
   Result<Realised> run();
 
  private:
+  Result<Realised> make_named();
+  Status hide_fetched(const std::set<std::string>& before, const std::string& server);
   Result<std::string> make();
   Result<std::string> find_locked();
   Result<std::string> fetch(const std::string& name);
   Result<std::string> load_layout(const std::string& reference);
+  Status check_dockerfile(const std::string& dockerfile);
   Result<std::string> build_dockerfile();
   Result<std::string> build_layer();
   Result<std::string> build(const ImageContext& context,
@@ -117,12 +124,25 @@ container::UnpackOptions unpack_options(const Environment& environment, const Se
   return {.credentials = credentials_of(environment, settings),
           .line = [&watcher](std::string_view text) { watcher.line(text); },
           .progress = [&watcher](std::string_view words) { watcher.progress(words); },
-          .stopped = [&watcher] { return watcher.stopped(); }};
+          .stopped = [&watcher] { return watcher.stopped(); },
+          .folders = environment.image_folders};
 }
 
 // "docker-archive:/x.tar" -> "/x.tar"; empty: it does not begin so.
 std::string rest_of(const std::string& reference, std::string_view kind) {
   return reference.starts_with(kind) ? reference.substr(kind.size()) : std::string();
+}
+
+// "registry.example:5000/a:1" of "https://registry.example:5000/v2". Docker's own registry is not
+// in the names of its images.
+bool is_of_registry(const std::string& name, std::string server) {
+  if (const size_t scheme = server.find("://"); scheme != server.npos) server.erase(0, scheme + 3);
+  server = server.substr(0, server.find('/'));
+  if (name.starts_with(server + "/")) return true;
+  if (name.starts_with('<')) return false;  // "<none>:<none>"
+  const std::string first = name.substr(0, name.find('/'));
+  const bool has_host = name.find('/') != name.npos && first.find_first_of(".:") != first.npos;
+  return server.ends_with("docker.io") && (!has_host || first == "docker.io");
 }
 
 // docker colours what a step says on stderr: "\x1b[91m…\x1b[0m".
@@ -144,9 +164,10 @@ bool is_built(const Recipe& recipe) {
 }
 
 // An image that is a file has to be the one that the recipe's hash stands for.
-Status check_image_file(const Recipe& recipe) {
+Status check_image_file(const Environment& environment) {
+  const Recipe& recipe = environment.recipe;
   if (recipe.image_digest.empty()) return {};
-  TRY_SET(const std::string now, container::image_digest(recipe.image));
+  TRY_SET(const std::string now, container::image_digest(recipe.image, environment.image_folders));
   if (now == recipe.image_digest) return {};
   return fail(ErrorKind::invalid, recipe.image + " has changed since the run was submitted",
               "Submit it again, which uses the image as it is now. A rerun of an earlier run needs "
@@ -159,7 +180,7 @@ Result<Realised> unpack_without_engine(const Environment& environment, const fs:
   if (is_built(environment.recipe)) {
     return std::unexpected(Error(no_engine).within("build the image"));
   }
-  TRY(check_image_file(environment.recipe));
+  TRY(check_image_file(environment));
   watcher.line("No container engine answers here: the image is unpacked for bubblewrap.");
   auto unpacked = container::unpack_image(environment.recipe.image, folder / "root",
                                           unpack_options(environment, settings, watcher));
@@ -193,6 +214,34 @@ namespace {
 
 Result<Realised> ImageBuilder::run() {
   TRY(make_dirs(scratch_));
+  const Credentials used = credentials();
+  const bool with_credential = !used.username.empty();
+  std::set<std::string> before;
+  if (with_credential) {
+    TRY_SET(before, api_.image_names());
+  }
+  Result<Realised> made = make_named();
+  // Also where it failed: a part may have been fetched.
+  if (with_credential) TRY(hide_fetched(before, used.server));
+  return made;
+}
+
+// What a password has fetched stays in the engine under our name alone: under the registry's it
+// would be there for everybody who names it.
+Status ImageBuilder::hide_fetched(const std::set<std::string>& before, const std::string& server) {
+  // Tags first: with the last tag of a repository its digests go too, by the engine's own rules.
+  for (const bool digests : {false, true}) {
+    TRY_SET(const std::set<std::string> after, api_.image_names());
+    for (const std::string& name : after) {
+      if ((name.find('@') != name.npos) != digests || before.contains(name)) continue;
+      if (may_be_anothers(name) || !is_of_registry(name, server)) continue;
+      TRY(api_.remove_image(name));
+    }
+  }
+  return {};
+}
+
+Result<Realised> ImageBuilder::make_named() {
   TRY_SET(const std::string name, make());
   TRY_SET(EngineApi::Image image, api_.image(name));
   TRY(api_.tag(image.id, image_tag(environment_.hash)));
@@ -232,14 +281,22 @@ Result<std::string> ImageBuilder::find_locked() {
 }
 
 Result<std::string> ImageBuilder::fetch(const std::string& name) {
-  TRY(check_image_file(recipe_));
-  if (const std::string file = rest_of(name, "docker-archive:"); !file.empty()) {
-    return api_.load(file, BuildWatch(watcher_));
+  TRY(check_image_file(environment_));
+  const std::vector<std::string>& folders = environment_.image_folders;
+  if (const std::string file = rest_of(name, "docker-archive:"); !file.empty() && folders.empty()) {
+    TRY_SET(const Fd fd, container::open_image_file(file, folders));
+    return api_.load(fd, file, BuildWatch(watcher_));
   }
   if (const std::string file = rest_of(name, "rootfs:"); !file.empty()) {
-    return api_.import(file, image_tag(environment_.hash));
+    TRY_SET(const Fd fd, container::open_image_file(file, folders));
+    return api_.import(fd, file, image_tag(environment_.hash));
   }
-  if (name.starts_with("oci:") || name.starts_with("oci-archive:")) return load_layout(name);
+  // A submitter's archive names images as it likes, and would replace those of others: skopeo
+  // gives it our name.
+  if (name.starts_with("oci:") || name.starts_with("oci-archive:") ||
+      name.starts_with("docker-archive:")) {
+    return load_layout(name);
+  }
   if (const auto here = api_.image(name)) {
     watcher_.line("The image " + name + " is here already.");
     return name;
@@ -263,6 +320,10 @@ Result<std::string> ImageBuilder::load_layout(const std::string& reference) {
                 "the program skopeo is needed to hand " + reference + " to the engine",
                 "Install skopeo, or give the image as docker-archive:FILE.");
   }
+  std::string from = reference;
+  if (!environment_.image_folders.empty()) {
+    TRY_SET(from, container::copy_image(reference, environment_.image_folders, scratch_));
+  }
   const fs::path archive = scratch_ / "image.tar";
   std::string said;
   const auto line = [&](std::string_view text) {
@@ -270,17 +331,34 @@ Result<std::string> ImageBuilder::load_layout(const std::string& reference) {
     watcher_.line(text);
   };
   const Program program{
-      .command = {skopeo, "--insecure-policy", "copy", reference,
+      .command = {skopeo, "--insecure-policy", "copy", from,
                   "docker-archive:" + archive.string() + ":" + image_tag(environment_.hash)},
       .variables = settings_.variables,
       .folder = scratch_};
   TRY_SET(const Ended ended, run_program(program, watcher_, line));
   if (ended.exit_code != 0) return fail(ErrorKind::invalid, "read " + reference + ": " + said);
-  return api_.load(archive, BuildWatch(watcher_));
+  TRY_SET(const Fd fd, open_regular(archive));
+  return api_.load(fd, archive, BuildWatch(watcher_));
+}
+
+// An id, or a name of ours, may be an image that another's password has fetched.
+Status ImageBuilder::check_dockerfile(const std::string& dockerfile) {
+  if (!environment_.limited) return {};
+  TRY_SET(const Fd folder, open_file(scratch_ / "context", O_RDONLY | O_DIRECTORY));
+  TRY_SET(const Fd file, open_beneath(folder.get(), dockerfile));
+  TRY_SET(const std::string text, container::read_document(file, dockerfile));
+  for (const std::string& image : images_in(text, recipe_.build_arguments)) {
+    if (!may_be_anothers(image) && image.find('$') == std::string::npos) continue;
+    return fail(ErrorKind::denied,
+                "Dockerfile: only an admin may build from the image '" + image + "'",
+                "Name it as a registry does, NAME:TAG, without an id and without ${A:-B}.");
+  }
+  return {};
 }
 
 Result<std::string> ImageBuilder::build_dockerfile() {
   TRY_SET(const ImageContext context, write_context(recipe_, scratch_, settings_, watcher_));
+  TRY(check_dockerfile(context.dockerfile));
   std::map<std::string, std::string> arguments = proxy_arguments(settings_);
   for (const auto& [name, value] : recipe_.build_arguments) arguments[name] = value;
   return build(context, std::move(arguments));

@@ -1,5 +1,7 @@
 #include "env/build_image_context.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -12,6 +14,7 @@ namespace trainyard::env {
 namespace {
 
 constexpr std::string_view kOwnDockerfile = ".trainyard.Dockerfile";
+constexpr size_t kIgnoreFileMax = 1 << 20;
 
 // docker's lines are paths from the folder's top, git's without a slash are names at any depth.
 std::string as_gitignore(std::string_view lines) {
@@ -88,8 +91,11 @@ Result<ImageContext> pack_context(const fs::path& folder, const fs::path& scratc
                                   const Watcher& watcher) {
   std::string ignored;
   std::error_code none;
-  if (fs::exists(folder / ".dockerignore", none)) {
-    TRY_SET(ignored, read_file(folder / ".dockerignore"));
+  if (fs::exists(fs::symlink_status(folder / ".dockerignore", none))) {
+    // The folder is a user's: a link in it must not have the server read a file of its own.
+    TRY_SET(const Fd top, open_file(folder, O_RDONLY | O_DIRECTORY));
+    TRY_SET(const Fd file, open_beneath(top.get(), ".dockerignore"));
+    TRY_SET(ignored, read_at(file.get(), 0, kIgnoreFileMax, ".dockerignore"));
     // The engine needs these two, whatever is said.
     ignored += "\n!.dockerignore\n!" + dockerfile + "\n";
   }
@@ -126,8 +132,8 @@ Result<ImageContext> write_context(const Recipe& recipe, const fs::path& scratch
     dockerfile = kOwnDockerfile;
   } else {
     TRY_WITHIN("Dockerfile " + dockerfile, check_relative_path(dockerfile));
-    std::error_code none;
-    if (!fs::is_regular_file(folder / dockerfile, none)) {
+    TRY_SET(const Fd top, open_file(folder, O_RDONLY | O_DIRECTORY));
+    if (!open_beneath(top.get(), dockerfile)) {
       return fail(ErrorKind::invalid, "there is no file '" + dockerfile + "' in the build folder",
                   "Name the Dockerfile by its path below the build folder.");
     }

@@ -162,6 +162,25 @@ TEST_CASE("an image of a private registry comes with the password, and not witho
     CHECK(digest != made->lock.end());
     CHECK(place.recorder.text().find("sesame") == std::string::npos);
 
+    // What the password has fetched is nobody's who has none.
+    for (const std::string& again : {name, *digest}) {
+      CAPTURE(again);
+      const auto without = place.build({.image = again});
+      REQUIRE_FALSE(without.has_value());
+      CHECK(without.error().kind == ErrorKind::denied);
+    }
+    Recipe built;
+    built.dockerfile = "FROM " + name + "\nCMD [\"true\"]\n";
+    const auto derived = place.build(built, environment);
+    REQUIRE_MESSAGE(derived.has_value(), message_of(derived));
+    CHECK_FALSE(place.build({.image = name}).has_value());
+    Environment limited;
+    limited.limited = true;
+    built.dockerfile = "FROM " + made->image + "\nCMD [\"true\"]\n";
+    const auto by_id = place.build(built, limited);
+    REQUIRE_FALSE(by_id.has_value());
+    CHECK(by_id.error().kind == ErrorKind::denied);
+
     const auto none = place.build({.image = engine->registry + "/private/none:1"}, environment);
     INFO(message_of(none));
     CHECK(none.error().kind == ErrorKind::not_found);
@@ -277,6 +296,20 @@ TEST_CASE("packages on an image are a layer that leaves its user as it was") {
   CHECK(dockerfile.find("ARG PIP_INDEX_URL\n") != std::string::npos);
   CHECK(layer.arguments.at("PIP_INDEX_URL") == "http://index");
   CHECK(layer.arguments.at("https_proxy") == "http://proxy");
+}
+
+TEST_CASE("a link in a build folder has the server read no file of its own") {
+  const TempDir dir;
+  const fs::path folder = dir.path() / "folder";
+  REQUIRE(make_dirs(folder));
+  REQUIRE(write_file(dir.path() / "outside", "*"));
+  REQUIRE(write_file(folder / "Dockerfile", "FROM scratch"));
+  fs::create_symlink(dir.path() / "outside", folder / ".dockerignore");
+  const Settings settings = test_settings(dir.path());
+  Recorder recorder;
+  const auto packed = pack_context(folder, dir.path(), "Dockerfile", settings, recorder);
+  REQUIRE_FALSE(packed.has_value());
+  CHECK(packed.error().kind == ErrorKind::denied);
 }
 
 TEST_CASE("what .dockerignore leaves out is as docker has it") {

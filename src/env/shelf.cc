@@ -157,6 +157,13 @@ Status sync_new(const fs::path& shelf, const std::map<std::string, Shelved>& all
   return {};
 }
 
+// When it was last used; 0: nobody knows.
+int64_t used_ns(const fs::path& shelf, std::string_view hash) {
+  struct stat used{};
+  if (::stat(lock_path(shelf, hash).c_str(), &used) != 0) return 0;
+  return used.st_mtim.tv_sec * 1'000'000'000 + used.st_mtim.tv_nsec;
+}
+
 void count_use(const Fd& lock) { static_cast<void>(::futimens(lock.get(), nullptr) == 0); }
 
 }  // namespace
@@ -211,18 +218,30 @@ Status Shelf::update(const Held& held, const Realised& realised) const {
   return write_about(held.folder, realised);
 }
 
-Status Shelf::discard(const Realised& useless) const {
+Result<bool> Shelf::discard(const Realised& useless, const Leaves& leaves) const {
   const std::string& hash = useless.hash;
   TRY(check_hash(hash));
   TRY_SET(const auto making, take(folder_, hash, Part::making, Want::alone, Wait::no));
-  if (!making) return {};
+  if (!making) return false;
   TRY_SET(const bool unused, lock_part(*making, Part::use, Want::alone, Wait::no));
   const auto about = read_about(folder_ / hash);
-  if (!unused || !about || !(*about == useless)) return {};
+  if (!unused || !about || !(*about == useless)) return false;
+  if (leaves) leaves(useless);
   TRY(remove_whole(folder_, hash));
   std::error_code none;
   fs::remove(lock_path(folder_, hash), none);
-  return {};
+  return true;
+}
+
+Result<std::vector<Shelf::Kept>> Shelf::all() const {
+  TRY_SET(const auto found, list(folder_));
+  std::vector<Kept> kept;
+  for (const auto& [hash, shelved] : found) {
+    auto about = shelved.there ? read_about(folder_ / hash) : std::nullopt;
+    if (!about) continue;
+    kept.push_back({*std::move(about), WallTime(microseconds(used_ns(folder_, hash) / 1000))});
+  }
+  return kept;
 }
 
 Result<Shelf::Trimmed> Shelf::trim(uint64_t bytes_max, const Leaves& leaves) const {
@@ -239,11 +258,7 @@ Result<Shelf::Trimmed> Shelf::trim(uint64_t bytes_max, const Leaves& leaves) con
   for (const auto& [hash, shelved] : all) {
     const auto about = shelved.there ? read_about(folder_ / hash) : std::nullopt;
     if (about) {
-      struct stat used{};
-      const bool known = ::stat(lock_path(folder_, hash).c_str(), &used) == 0;
-      const int64_t used_ns =
-          known ? used.st_mtim.tv_sec * 1'000'000'000 + used.st_mtim.tv_nsec : 0;
-      candidates.push_back({used_ns, about->bytes, hash, *about});
+      candidates.push_back({used_ns(folder_, hash), about->bytes, hash, *about});
       total += about->bytes;
     }
     if (about && shelved.half_made.empty()) continue;

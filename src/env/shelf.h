@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/result.h"
@@ -59,7 +61,15 @@ class Shelf {
   Result<Trimmed> trim(uint64_t bytes_max, const Leaves& leaves = {}) const;
 
   // Takes one away that is of no use any more; not one that is in use, or has become another since.
-  Status discard(const Realised& useless) const;
+  // True: it is gone.
+  Result<bool> discard(const Realised& useless, const Leaves& leaves = {}) const;
+
+  // All that are whole, and when each was last used. A look, and no use of them.
+  struct Kept {
+    Realised realised;
+    WallTime used{};
+  };
+  Result<std::vector<Kept>> all() const;
 
  private:
   fs::path folder_;

@@ -18,15 +18,20 @@ constexpr int kBodyTurnsMax = 64;        // Then other connections have their tu
 constexpr size_t kIdleBufferMax = 1024;  // A larger buffer is given back between two requests.
 constexpr size_t kAheadMax = 64 * 1024;  // What is read ahead of a request that waits.
 constexpr char kTlsHandshake = 0x16;     // The first byte of all that is TLS.
+// Read at once while headers come, a record of TLS: a body that follows is not to fill memory
+// before its sender was admitted.
+constexpr size_t kHeaderPiece = 16 * 1024;
+constexpr size_t kBodyStep = 64 * 1024;  // What a body of unknown length grows by at first.
 
 }  // namespace
 
-Connection::Connection(Service& service, Loop& loop, Fd fd, Peer peer,
+Connection::Connection(Service& service, Loop& loop, Fd fd, Peer peer, Slot slot,
                        std::unique_ptr<TlsSession> tls, std::function<void(Connection&)> closed)
     : service_(service),
       loop_(loop),
       watch_(loop, std::move(fd)),
       peer_(std::move(peer)),
+      slot_(slot),
       tls_(std::move(tls)),
       closed_(std::move(closed)) {}
 
@@ -108,7 +113,7 @@ void Connection::on_readable() {
       state_ = State::working;
       deadline_ = SteadyTime::max();
       step_ = Step::take_upload;
-      return service_.workers.go_on(shared_from_this());
+      return service_.workers.go_on(shared_from_this(), queue());
     case State::lingering:
       return discard_some();
     case State::working:
@@ -126,13 +131,13 @@ void Connection::on_writable() {
     state_ = State::working;
     deadline_ = SteadyTime::max();
     step_ = Step::send;
-    return service_.workers.go_on(shared_from_this());
+    return service_.workers.go_on(shared_from_this(), queue());
   }
   after_send(send_memory(false));
 }
 
 Connection::Read Connection::read_some() {
-  const std::span<char> scratch = loop_.scratch();
+  const std::span<char> scratch = loop_.scratch().first(kHeaderPiece);
   const ssize_t n = receive(scratch);
   if (n > 0) {
     in_.append(scratch.data(), static_cast<size_t>(n));
@@ -156,7 +161,7 @@ void Connection::continue_handshake() {
   state_ = State::working;
   deadline_ = SteadyTime::max();
   step_ = Step::shake_hands;
-  if (service_.workers.admit(shared_from_this())) return;
+  if (service_.workers.admit(shared_from_this(), Workers::Queue::usual)) return;
   ++service_.refused;
   close();
 }
@@ -242,25 +247,48 @@ void Connection::begin_request() {
   route_ = match.route;
   request_.params = std::move(match.params);
 
+  if (slot_ == Slot::reserved && !route_->reserved) {
+    close_ = true;
+    return refuse(503, "the server has too many connections", "Try again in a moment.");
+  }
   if (route_->upload) return give_to_worker(Step::open_upload);
   if (!body_unread_) return give_to_worker(Step::handle);
-  if (parser_->content_length().value_or(0) > route_->body_max) body_too_big_ = true;
-  begin_body();
+  const std::optional<uint64_t> length = parser_->content_length();
+  if (length.value_or(0) > route_->body_max) body_too_big_ = true;
+  // What came with the headers is in memory already, and its handler admits it or not.
+  const bool here = length && *length <= in_.size();
+  if (body_too_big_ || here || !route_->admit) return begin_body();
+  give_to_worker(Step::admit);
 }
 
 void Connection::begin_body() {
   if (!body_too_big_) {
     state_ = State::body;
-    request_.body.reserve(parser_->content_length().value_or(0));
+    const size_t length = parser_->content_length().value_or(0);
+    const ServerOptions& options = service_.options;
+    body_memory_full_ = !body_memory_.grow(service_.body_bytes, options.body_memory_max, length);
+    if (!body_memory_full_) request_.body.reserve(length);
     deadline_ = body_deadline();
-    parser_->on_body = [this](std::string_view piece) {
-      body_too_big_ = request_.body.size() + piece.size() > route_->body_max;
-      if (!body_too_big_) request_.body += piece;
-      return !body_too_big_;
-    };
-    send_continue();
+    parser_->on_body = [this](std::string_view piece) { return add_to_body(piece); };
+    if (!body_memory_full_) send_continue();
   }
   take_body();
+}
+
+// False: the body is not to be read on.
+bool Connection::add_to_body(std::string_view piece) {
+  const size_t size = request_.body.size() + piece.size();
+  body_too_big_ = size > route_->body_max;
+  if (body_too_big_ || body_memory_full_) return false;
+  if (size > body_memory_.size()) {
+    const size_t step = std::max({size, kBodyStep, 2 * body_memory_.size()});
+    body_memory_full_ =
+        !body_memory_.grow(service_.body_bytes, service_.options.body_memory_max, step);
+    if (body_memory_full_) return false;
+    request_.body.reserve(step);
+  }
+  request_.body += piece;
+  return true;
 }
 
 SteadyTime Connection::body_deadline() const {
@@ -284,13 +312,18 @@ void Connection::read_body() {
       in_.append(fresh);
       in_.erase(0, parser_->put(in_));
     }
-    if (body_too_big_ || parser_->refused() != 0 || parser_->done()) return take_body();
+    if (body_too_big_ || body_memory_full_ || parser_->refused() != 0 || parser_->done()) {
+      return take_body();
+    }
   }
   await_readable();
 }
 
 void Connection::take_body() {
-  if (!body_too_big_) in_.erase(0, parser_->put(in_));
+  if (!body_too_big_ && !body_memory_full_) in_.erase(0, parser_->put(in_));
+  if (body_memory_full_) {
+    return refuse(503, "the server's memory for requests is in use", "Try again in a moment.");
+  }
   if (body_too_big_) {
     return refuse(413, "the request's body is larger than the " + std::to_string(route_->body_max) +
                            " bytes taken here");
@@ -329,12 +362,18 @@ void Connection::discard_some() {
   await_readable();
 }
 
+Workers::Queue Connection::queue() const {
+  const bool reserved = peer_.unix_socket || (route_ != nullptr && route_->reserved);
+  return reserved ? Workers::Queue::reserved : Workers::Queue::usual;
+}
+
 void Connection::give_to_worker(Step step) {
   state_ = State::working;
   deadline_ = SteadyTime::max();
   step_ = step;
+  queued_ = service_.clock.steady();
   if (step == Step::handle) parser_.reset();
-  if (service_.workers.admit(shared_from_this())) return;
+  if (service_.workers.admit(shared_from_this(), queue())) return;
   refuse(503, "the server has too many requests waiting", "Try again in a moment.");
 }
 
@@ -376,7 +415,8 @@ void Connection::finish_exchange() {
   upload_.reset();
   upload_status_ = {};
   route_ = nullptr;
-  body_too_big_ = body_unread_ = false;
+  body_memory_.release();
+  body_too_big_ = body_memory_full_ = body_unread_ = false;
   if (!end) return become_idle();
   if (!linger) return close();
   in_ = std::string();

@@ -14,6 +14,44 @@
 
 namespace trainyard::http {
 
+// What a connection was accepted for.
+enum class Slot {
+  usual,
+  reserved,  // All usual ones are taken: it may use reserved routes, and everything else is 503.
+};
+
+// A share of the memory for request bodies; given back with it.
+class BodyMemory {
+ public:
+  BodyMemory() = default;
+  BodyMemory(const BodyMemory&) = delete;
+  BodyMemory& operator=(const BodyMemory&) = delete;
+  ~BodyMemory() { release(); }
+
+  // Makes the share `size` bytes, if it is smaller; false when `all` would exceed `max` by that.
+  [[nodiscard]] bool grow(std::atomic<size_t>& all, size_t max, size_t size) {
+    if (size <= size_) return true;
+    const size_t more = size - size_;
+    if (all.fetch_add(more) + more > max) {
+      all.fetch_sub(more);
+      return false;
+    }
+    all_ = &all;
+    size_ = size;
+    return true;
+  }
+  size_t size() const { return size_; }
+  void release() {
+    if (all_ != nullptr) all_->fetch_sub(size_);
+    all_ = nullptr;
+    size_ = 0;
+  }
+
+ private:
+  std::atomic<size_t>* all_ = nullptr;
+  size_t size_ = 0;
+};
+
 // What the connections of a server have in common.
 struct Service {
   Service(ServerOptions o, Router r, Clock& c, Log& l, Server::ErrorAnswer answer)
@@ -33,6 +71,7 @@ struct Service {
   std::atomic<uint64_t> requests{0};
   std::atomic<uint64_t> refused{0};
   std::atomic<uint64_t> connections_open{0};
+  std::atomic<size_t> body_bytes{0};  // Of all BodyMemory.
   ParkingLot lot;
   Workers workers;
 };
@@ -45,8 +84,8 @@ struct Service {
 class Connection final : public Job, public std::enable_shared_from_this<Connection> {
  public:
   // `tls`: null on a plain connection. It is used by whoever owns the connection.
-  Connection(Service& service, Loop& loop, Fd fd, Peer peer, std::unique_ptr<TlsSession> tls,
-             std::function<void(Connection&)> closed);
+  Connection(Service& service, Loop& loop, Fd fd, Peer peer, Slot slot,
+             std::unique_ptr<TlsSession> tls, std::function<void(Connection&)> closed);
 
   // All on the loop's thread.
   void start();
@@ -60,7 +99,7 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
  private:
   enum class State { handshake, idle, header, body, upload, working, writing, lingering, closed };
   // What a worker is to do.
-  enum class Step { shake_hands, handle, open_upload, take_upload, send };
+  enum class Step { shake_hands, admit, handle, open_upload, take_upload, send };
   enum class Read { some, nothing, gone };
   enum class Sent { all, blocked, turn_over, gone };
 
@@ -76,12 +115,14 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
   void take_header();
   void begin_request();
   void begin_body();
+  bool add_to_body(std::string_view piece);
   SteadyTime body_deadline() const;
   void read_body();
   void take_body();
   void check_gone();
   void check_gone_tls();
   void discard_some();
+  Workers::Queue queue() const;
   void give_to_worker(Step step);
   void refuse(int status, std::string message, std::string hint = {});
   void after_send(Sent sent);
@@ -100,6 +141,8 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
 
   // A worker's side: working.cc.
   void shake_hands();
+  void admit(std::span<char> scratch);
+  bool client_left() const;
   void handle(std::span<char> scratch);
   void park_or_retry(Wait wait, uint64_t epoch, std::span<char> scratch);
   void open_upload(std::span<char> scratch);
@@ -115,6 +158,7 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
   Loop& loop_;
   Watch watch_;
   const Peer peer_;
+  const Slot slot_;
   std::unique_ptr<TlsSession> tls_;
   const std::function<void(Connection&)> closed_;
 
@@ -125,13 +169,16 @@ class Connection final : public Job, public std::enable_shared_from_this<Connect
   std::atomic<bool> watching_{false};
 
   Step step_ = Step::handle;
-  std::string in_;  // Bytes read and not yet understood.
+  SteadyTime queued_{};  // When a worker was asked for the request.
+  std::string in_;       // Bytes read and not yet understood.
   std::unique_ptr<Parser> parser_;
   Request request_;
   const Route* route_ = nullptr;
   std::optional<Upload> upload_;
   Status upload_status_;
+  BodyMemory body_memory_;  // Of request_.body.
   bool body_too_big_ = false;
+  bool body_memory_full_ = false;
   bool http11_ = true;
   bool close_ = false;        // After this answer.
   bool body_unread_ = false;  // The client may still be sending: see lingering.

@@ -184,7 +184,7 @@ TEST_CASE("more requests than may wait are answered 503, and those that wait are
   test.start();
   std::vector<std::unique_ptr<RawClient>> clients;
   const auto ask = [&] {
-    clients.push_back(std::make_unique<RawClient>(test));
+    clients.push_back(std::make_unique<RawClient>(test.server->port()));
     clients.back()->send("GET / HTTP/1.1\r\n\r\n");
   };
   ask();

@@ -49,6 +49,9 @@ struct Request {
   std::string body;  // Empty for a route with a sink.
   Peer peer;
   SteadyTime arrived{};
+  // True once the client has closed its end: what takes long asks now and then, and gives up. Set
+  // for handlers; one system call.
+  std::function<bool()> client_left = {};
 
   std::string_view header(std::string_view name) const;  // Empty when absent.
   std::string_view param(std::string_view name) const;   // Must be in the pattern.

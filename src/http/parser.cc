@@ -1,5 +1,6 @@
 #include "http/parser.h"
 
+#include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 
 namespace trainyard::http {
@@ -9,6 +10,9 @@ namespace {
 namespace beast = boost::beast;
 using boost::system::error_code;
 
+constexpr std::string_view kOnce[] = {"authorization",    "content-length", "content-type",
+                                      "expect",           "host",           "range",
+                                      "transfer-encoding"};
 constexpr size_t kChunkHeadMax = 16 * 1024;  // A chunk's size line, and the trailer.
 
 std::optional<Method> method_of(beast::http::verb verb) {
@@ -93,7 +97,7 @@ class BeastParser final : public Parser, private beast::http::basic_parser<is_re
         in_header && done && !Beast::chunked() && headers.contains("transfer-encoding");
     if (header_long && !broken) {
       refused_ = 431;
-    } else if (broken || chunk_head_long || endless) {
+    } else if (broken || chunk_head_long || endless || repeated_) {
       refused_ = 400;
     }
   }
@@ -115,6 +119,9 @@ class BeastParser final : public Parser, private beast::http::basic_parser<is_re
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     }
     const auto [place, fresh] = headers.try_emplace(std::move(key), value.data(), value.size());
+    // Given twice, two programs on the way could each believe another one.
+    const bool twice = !fresh || (place->first == "content-length" && value.contains(','));
+    repeated_ = repeated_ || (twice && std::ranges::find(kOnce, place->first) != std::end(kOnce));
     if (fresh) return;
     place->second += place->first == "cookie" ? "; " : ", ";
     place->second.append(value.data(), value.size());
@@ -142,6 +149,7 @@ class BeastParser final : public Parser, private beast::http::basic_parser<is_re
   size_t header_bytes_ = 0;
   int refused_ = 0;
   bool stopped_ = false;
+  bool repeated_ = false;  // A header that may be given once came again.
   bool body_seen_ = false;
 };
 

@@ -191,4 +191,22 @@ TEST_CASE("an answer's body ends by its length, its chunks, its status or the co
   }
 }
 
+TEST_CASE("a header that may be given once is refused when it comes again") {
+  for (const char* twice :
+       {"Host: a\r\nHost: b\r\n", "Host: a\r\nhOST: a\r\n", "Host: a\r\nX: 1\r\nHost:\r\n",
+        "Content-Length: 1\r\nContent-Length: 2\r\n", "Content-Length: 1\r\nContent-Length: 1\r\n",
+        "Content-Length: 1, 1\r\n", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n",
+        "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n"}) {
+    for (const size_t step : kSteps) {
+      CAPTURE(twice);
+      CAPTURE(step);
+      const auto parser = make_request_parser(4096);
+      feed(*parser, std::string("POST / HTTP/1.1\r\n") + twice + "\r\n", step);
+      CHECK(parser->refused() == 400);
+    }
+  }
+}
+
 }  // namespace trainyard::http

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -22,12 +23,17 @@ struct Upload {
 };
 using UploadHandler = std::function<std::variant<Upload, Response>(const Request&)>;
 
+// Decides by the headers alone whether the body is to be read; an answer refuses it. On a worker.
+using Admission = std::function<std::optional<Response>(const Request&)>;
+
 struct Route {
   Method method = Method::get;
   std::string pattern;  // "/runs/{id}/files/{path...}": {x...} takes the rest, slashes and all.
   Handler handler;      // One of the two. A GET's answers HEAD too, unless that has its own route.
   UploadHandler upload;
   size_t body_max = 1024 * 1024;  // Of `handler`; more is answered 413 without being read.
+  Admission admit = {};           // Of `handler`; empty: every body is read.
+  bool reserved = false;          // Answered even where all connections are taken.
 };
 
 // The routes, matched by path and method. Built once, then read by many threads.

@@ -2,13 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "base/check.h"
+#include "base/guarded.h"
 #include "http/connection.h"
 #include "http/loop.h"
 #include "http/socket.h"
@@ -21,6 +25,8 @@ constexpr milliseconds kTick{100};         // How exact deadlines are.
 constexpr milliseconds kAcceptPause{100};  // When descriptors or memory have run out.
 constexpr int kAcceptBatch = 64;           // Then those who are connected have their turn.
 constexpr seconds kStopMax{5};
+constexpr size_t kReservedMax = 1024;  // Connections kept for the Unix socket.
+constexpr size_t kHealthMax = 64;      // Of these: over TCP, for reserved routes alone.
 
 // A loop, its thread and the connections that live on it.
 struct Floor {
@@ -37,10 +43,62 @@ struct Listener {
   const bool unix_socket;
 };
 
-// Somebody new, on the way to their floor.
+// A new connection on the way to its loop.
 struct Arrival {
   Accepted accepted;
   std::unique_ptr<TlsSession> tls;
+  Slot slot = Slot::usual;
+};
+
+// Who holds how many connections. Thread-safe.
+class Slots {
+ public:
+  explicit Slots(const ServerOptions& options)
+      : max_(options.connections_max),
+        reserved_(std::min(kReservedMax, max_ / 4)),
+        health_(std::min(kHealthMax, reserved_ / 4)),
+        per_network_max_(options.connections_per_address_max > 0
+                             ? options.connections_per_address_max
+                             : std::max<size_t>(1, max_ / 2)) {}
+
+  // Nothing: there is no room for it.
+  std::optional<Slot> take(const Accepted& accepted) {
+    return held_.with([&](Held& held) -> std::optional<Slot> {
+      if (held.all >= max_) return std::nullopt;
+      if (accepted.peer.unix_socket) {
+        ++held.all;
+        return Slot::usual;
+      }
+      if (held.tcp >= max_ - reserved_ + health_) return std::nullopt;
+      size_t& of_network = held.networks[accepted.network];
+      if (of_network >= per_network_max_) return std::nullopt;
+      ++of_network;
+      ++held.all;
+      return held.tcp++ < max_ - reserved_ ? Slot::usual : Slot::reserved;
+    });
+  }
+  void give_back(bool unix_socket, const std::string& network) {
+    held_.with([&](Held& held) {
+      --held.all;
+      if (unix_socket) return;
+      --held.tcp;
+      const auto found = held.networks.find(network);
+      if (--found->second == 0) held.networks.erase(found);
+    });
+  }
+
+ private:
+  struct Held {
+    size_t all = 0;
+    size_t tcp = 0;
+    std::unordered_map<std::string, size_t> networks;
+  };
+
+  const size_t max_;
+  const size_t reserved_;
+  const size_t health_;
+  const size_t per_network_max_;
+  Guarded<Held> held_;
 };
 
 class LoopServer final : public Server {
@@ -48,6 +106,7 @@ class LoopServer final : public Server {
   LoopServer(ServerOptions options, const Router& router, Clock& clock, Log& log,
              ErrorAnswer answer_error, std::unique_ptr<Certificate> certificate)
       : service_(std::move(options), router, clock, log, std::move(answer_error)),
+        slots_(service_.options),
         certificate_(std::move(certificate)) {
     for (int i = 0; i < std::max(1, service_.options.io_threads); ++i) {
       floors_.push_back(std::make_unique<Floor>());
@@ -74,12 +133,13 @@ class LoopServer final : public Server {
   void accept_from(Listener& listener);
   void welcome(Accepted accepted);
   void adopt(Floor& floor, Arrival arrival);
-  void left(Floor& floor, Connection& connection);
+  void give_up(bool unix_socket, const std::string& network);
   void tick(Floor& floor);
   void stop_once();
   void end_all(void (Connection::*how)());
 
   Service service_;
+  Slots slots_;
   const std::unique_ptr<Certificate> certificate_;  // The first floor's; null: TCP is plain.
   uint16_t port_ = 0;
   std::vector<std::unique_ptr<Floor>> floors_;
@@ -129,46 +189,50 @@ void LoopServer::accept_from(Listener& listener) {
 }
 
 void LoopServer::welcome(Accepted accepted) {
-  if (service_.connections_open.load() >= service_.options.connections_max) {
+  const std::optional<Slot> slot = slots_.take(accepted);
+  if (!slot) {
     ++service_.refused;
     return;
   }
-  Arrival arrival;
-  if (certificate_ && !accepted.peer.unix_socket) {
-    arrival.tls = certificate_->session(accepted.fd.get(), service_.log);
-    if (!arrival.tls) return;
-  }
-  arrival.accepted = std::move(accepted);
   ++service_.connections_open;
+  Arrival arrival{.accepted = std::move(accepted), .tls = {}, .slot = *slot};
   Floor& floor = *floors_[next_floor_++ % floors_.size()];
+  if (certificate_ && !arrival.accepted.peer.unix_socket) {
+    arrival.tls = certificate_->session(arrival.accepted.fd.get(), service_.log);
+    if (!arrival.tls) return give_up(false, arrival.accepted.network);
+  }
   // Shared, because a std::function must be copyable; nobody copies it.
   floor.loop.post([this, &floor, one = std::make_shared<Arrival>(std::move(arrival))] {
     adopt(floor, std::move(*one));
   });
 }
 
+void LoopServer::give_up(bool unix_socket, const std::string& network) {
+  slots_.give_back(unix_socket, network);
+  if (--service_.connections_open > 0) return;
+  const std::lock_guard lock(empty_mutex_);
+  empty_.notify_all();
+}
+
 void LoopServer::adopt(Floor& floor, Arrival arrival) {
   std::shared_ptr<Connection> connection;
+  const bool unix_socket = arrival.accepted.peer.unix_socket;
   try {
     connection = std::make_shared<Connection>(
         service_, floor.loop, std::move(arrival.accepted.fd), std::move(arrival.accepted.peer),
-        std::move(arrival.tls), [this, &floor](Connection& closed) { left(floor, closed); });
+        arrival.slot, std::move(arrival.tls),
+        [this, &floor, unix_socket, network = arrival.accepted.network](Connection& closed) {
+          floor.connections.erase(closed.shared_from_this());
+          give_up(unix_socket, network);
+        });
   } catch (const std::exception& error) {
     service_.log.warn("cannot serve", {{"error", error.what()}});
-    --service_.connections_open;
-    return;
+    return give_up(unix_socket, arrival.accepted.network);
   }
   floor.connections.insert(connection);
   connection->start();
   if (std::exchange(floor.ticking, true)) return;
   floor.loop.after(kTick, [this, &floor] { tick(floor); });
-}
-
-void LoopServer::left(Floor& floor, Connection& connection) {
-  floor.connections.erase(connection.shared_from_this());
-  if (--service_.connections_open > 0) return;
-  const std::lock_guard lock(empty_mutex_);
-  empty_.notify_all();
 }
 
 void LoopServer::tick(Floor& floor) {

@@ -19,8 +19,15 @@ struct ServerOptions {
   TlsFiles tls;  // For TCP; the Unix socket is always plain.
   int io_threads = 2;
   int workers = 8;
-  size_t queue_max = 1024;        // Requests waiting for a worker; more are answered 503.
-  size_t connections_max = 4096;  // More are closed at once.
+  size_t queue_max = 1024;  // Requests waiting for a worker; more are answered 503.
+  // More are closed at once. A quarter, at most 1024, is kept for the Unix socket; some of these
+  // answer reserved routes over TCP too, and give 503 to every other request.
+  size_t connections_max = 4096;
+  // From one IPv4 address or IPv6 /64 over TCP; more are closed at once. 0: half of
+  // connections_max, so that no single address takes all.
+  size_t connections_per_address_max = 0;
+  // Of all request bodies that are held in memory at one time; beyond it they are answered 503.
+  size_t body_memory_max = 128 * 1024 * 1024;
   // From the first byte to the end of the headers; and for the whole handshake of TLS.
   std::chrono::seconds header_deadline{10};
   std::chrono::seconds silence_deadline{30};   // Without a byte while request or answer is moving.

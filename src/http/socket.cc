@@ -40,6 +40,25 @@ Status clear_stale(const std::filesystem::path& path, const UnixAddress& address
   return {};
 }
 
+// One person has a whole IPv6 /64; IPv4 inside IPv6 is an address of its own.
+std::string network_of(const sockaddr_storage& address) {
+  const void* bytes = &reinterpret_cast<const sockaddr_in&>(address).sin_addr;
+  int family = AF_INET;
+  in6_addr v6{};
+  if (address.ss_family == AF_INET6) {
+    v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&v6)) {
+      bytes = &v6.s6_addr[12];
+    } else {
+      std::memset(&v6.s6_addr[8], 0, 8);
+      bytes = &v6;
+      family = AF_INET6;
+    }
+  }
+  char text[INET6_ADDRSTRLEN] = {};
+  return ::inet_ntop(family, bytes, text, sizeof(text)) == nullptr ? "" : text;
+}
+
 // A numeric host never asks a name server.
 Result<std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>> resolve(const std::string& host,
                                                                      uint16_t port) {
@@ -154,6 +173,7 @@ Result<Accepted> accept_peer(int listener, bool unix_socket) {
     const int on = 1;
     ::setsockopt(out.fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     out.peer.address = describe(address);
+    out.network = network_of(address);
   }
   return out;
 }

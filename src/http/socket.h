@@ -34,6 +34,7 @@ Result<uint16_t> port_of(int fd);
 struct Accepted {
   Fd fd;
   Peer peer;
+  std::string network;  // Over TCP: the IPv4 address or IPv6 /64 it comes from.
 };
 Result<Accepted> accept_peer(int listener, bool unix_socket);
 

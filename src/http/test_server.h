@@ -1,6 +1,7 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -88,6 +89,16 @@ class RawClient {
     auto address = unix_address(test.options.unix_socket);
     REQUIRE(address.has_value());
     REQUIRE(::connect(fd_.get(), address->get(), address->size()) == 0);
+  }
+
+  // Over TCP, from 127.0.0.1.
+  explicit RawClient(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ==
+            0);
   }
 
   bool send(std::string_view bytes) {

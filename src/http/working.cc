@@ -1,4 +1,6 @@
 // A worker's side of a connection: handlers, uploads, parking.
+#include <poll.h>
+
 #include <cerrno>
 
 #include "base/file.h"
@@ -12,6 +14,7 @@ namespace {
 constexpr uint64_t kWorkTurnBytesMax =
     4 * 1024 * 1024;                        // Then the next one in the queue has its turn.
 constexpr uint64_t kSmallFile = 64 * 1024;  // Sent together with its head.
+constexpr seconds kLongWait{1};  // A request that waited longer may be nobody's any more.
 
 }  // namespace
 
@@ -19,6 +22,8 @@ void Connection::work(std::span<char> scratch) {
   switch (step_) {
     case Step::shake_hands:
       return shake_hands();
+    case Step::admit:
+      return admit(scratch);
     case Step::handle:
       return handle(scratch);
     case Step::open_upload:
@@ -48,7 +53,32 @@ auto Connection::call(F&& handler) -> decltype(handler()) {
   return own_answer(500, {ErrorKind::internal, "the server failed at this request", ""});
 }
 
+// By the headers alone: the body of a sender who is refused is never held in memory.
+void Connection::admit(std::span<char> scratch) {
+  const uint64_t epoch = service_.lot.epoch();
+  std::optional<Response> refusal =
+      call([this]() -> std::optional<Response> { return route_->admit(request_); });
+  if (!refusal) {
+    return loop_.post([self = shared_from_this()] {
+      if (self->state_ == State::working) self->begin_body();
+    });
+  }
+  if (!refusal->wait) return answer(*std::move(refusal), scratch);
+  park_or_retry(*std::move(refusal->wait), epoch, scratch);
+}
+
+bool Connection::client_left() const {
+  pollfd one{.fd = watch_.fd(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&one, 1, 0) > 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 void Connection::handle(std::span<char> scratch) {
+  // A client gives up on a queue that is long; its request is not worth a worker's time then. What
+  // was taken at once is answered even where the client has closed its own direction already.
+  if (!upload_ && service_.clock.steady() - queued_ > kLongWait && client_left()) {
+    return report(Sent::gone);
+  }
+  request_.client_left = [this] { return client_left(); };
   // Before the handler looks: what is notified from here on refuses the parking below.
   const uint64_t epoch = service_.lot.epoch();
   Response response = call([this]() -> Response {
@@ -127,7 +157,7 @@ void Connection::take_upload(std::span<char> scratch) {
     }
   }
   step_ = Step::take_upload;
-  service_.workers.go_on(shared_from_this());
+  service_.workers.go_on(shared_from_this(), queue());
 }
 
 // True when the upload has come to its end, and was answered.
@@ -177,7 +207,7 @@ void Connection::small_file_to_body() {
 void Connection::report(Sent sent) {
   if (sent == Sent::turn_over) {
     step_ = Step::send;
-    return service_.workers.go_on(shared_from_this());
+    return service_.workers.go_on(shared_from_this(), queue());
   }
   loop_.post([self = shared_from_this(), sent] { self->after_send(sent); });
 }

@@ -9,18 +9,24 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace trainyard::logs {
 namespace {
 
-constexpr size_t kSeamSize = 24;            // Three u64.
-constexpr size_t kIovMax = 512;             // Pieces a write; Linux allows 1024.
-constexpr size_t kViewWindow = 256 * 1024;  // Bytes read at once to pick a view from.
-constexpr size_t kViewScanMax = 4 << 20;    // Read for one answer, however little of it is shown.
+// Three u64: attempt, start, base; of bytes that were lost: attempt with this bit, start, offset.
+constexpr size_t kSeamSize = 24;
+constexpr uint64_t kLostBit = uint64_t{1} << 63;
+constexpr uint64_t kOffsetMax = uint64_t{1} << 62;  // Of what a sender may say.
+constexpr size_t kIovMax = 512;                     // Pieces a write; Linux allows 1024.
+constexpr size_t kViewWindow = 256 * 1024;          // Bytes read at once to pick a view from.
+constexpr size_t kViewScanMax = 4 << 20;  // Read for one answer, however little of it is shown.
 
 // `skip` bytes less at the front.
 std::vector<Piece> rest_of(std::span<const Piece> pieces, uint64_t skip);
 uint64_t total(std::span<const Piece> pieces);
+// Its length follows from the number: the file of seams does not say it.
+std::string lost_line(uint64_t bytes);
 Status write_pieces(int fd, std::span<const Piece> pieces, uint64_t offset, std::string_view what);
 
 }  // namespace
@@ -31,7 +37,8 @@ std::string Console::file_name(int rank, std::string_view ending) {
   return fmt::format("console-{}.{}", rank, ending);
 }
 
-Result<uint64_t> Console::append(int attempt, uint64_t from, std::span<const Piece> pieces) {
+Result<uint64_t> Console::append(int attempt, uint64_t from, std::span<const Piece> pieces,
+                                 Gap gap) {
   const auto number = static_cast<uint64_t>(attempt);
   const uint64_t sent = total(pieces);
   std::lock_guard lock(mutex_);
@@ -41,25 +48,54 @@ Result<uint64_t> Console::append(int attempt, uint64_t from, std::span<const Pie
                 fmt::format("attempt {} is over: attempt {} writes this console", attempt,
                             newest_attempt()));
   }
-  const bool begun = number == newest_attempt();
-  const uint64_t have = begun ? size_ - newest_base() : 0;
-  if (from > have || from + sent <= have) return have;
+  if (gap == Gap::lost && from > have(number) && from <= kOffsetMax) TRY(skip_lost(attempt, from));
+  const uint64_t here = have(number);
+  if (from > here || from + sent <= here) return here;
 
   TRY(open(Make::yes));
-  std::vector<Piece> fresh = rest_of(pieces, have - from);
+  std::vector<Piece> fresh = rest_of(pieces, here - from);
   std::string line;
   std::optional<Seam> seam;
-  if (!begun) {
-    TRY_SET(line, seam_line(attempt));
-    // Our own words go with stderr: what a script printed to stdout stays as it was.
-    fresh.insert(fresh.begin(), Piece{Stream::err, line});
-    seam = Seam{number, size_, size_ + line.size()};
+  if (number != newest_attempt()) TRY(begin_attempt(attempt, fresh, line, seam));
+  TRY(write_or_undo(fresh, seam));
+  return have(number);
+}
+
+// How many bytes of its own an attempt has, those that were lost counted.
+uint64_t Console::have(uint64_t attempt) const {
+  if (attempt != newest_attempt()) return 0;
+  return seams_.empty() ? size_ : size_ - seams_.back().base + seams_.back().offset;
+}
+
+// `line` holds what is put in front of `pieces`.
+Status Console::begin_attempt(int attempt, std::vector<Piece>& pieces, std::string& line,
+                              std::optional<Seam>& seam) {
+  TRY_SET(line, seam_line(attempt));
+  // Our own words go with stderr: what a script printed to stdout stays as it was.
+  pieces.insert(pieces.begin(), Piece{Stream::err, line});
+  seam = Seam{static_cast<uint64_t>(attempt), size_, size_ + line.size()};
+  return {};
+}
+
+Status Console::skip_lost(int attempt, uint64_t from) {
+  TRY(open(Make::yes));
+  const auto number = static_cast<uint64_t>(attempt);
+  if (number != newest_attempt()) {
+    std::vector<Piece> none;
+    std::string line;
+    std::optional<Seam> seam;
+    TRY(begin_attempt(attempt, none, line, seam));
+    TRY(write_or_undo(none, seam));
   }
-  if (Status written = write(fresh, seam); !written) {
-    undo();
-    return std::unexpected(std::move(written).error());
-  }
-  return size_ - newest_base();
+  const std::string line = lost_line(from - have(number));
+  const Piece piece{Stream::err, line};
+  return write_or_undo({&piece, 1}, Seam{number, size_, size_ + line.size(), from});
+}
+
+Status Console::write_or_undo(std::span<const Piece> pieces, std::optional<Seam> seam) {
+  Status written = write(pieces, seam);
+  if (!written) undo();
+  return written;
 }
 
 Result<std::string> Console::seam_line(int attempt) {
@@ -72,7 +108,9 @@ Result<std::string> Console::seam_line(int attempt) {
 // The records first: see the header.
 Status Console::write(std::span<const Piece> pieces, std::optional<Seam> seam) {
   if (seam) {
-    const uint64_t words[3] = {htole64(seam->attempt), htole64(seam->start), htole64(seam->base)};
+    const bool lost = seam->offset > 0;
+    const uint64_t words[3] = {htole64(seam->attempt | (lost ? kLostBit : 0)), htole64(seam->start),
+                               htole64(lost ? seam->offset : seam->base)};
     char bytes[kSeamSize];
     std::memcpy(bytes, words, kSeamSize);
     TRY_SET(const Fd fd, open_file(folder_ / file_name(rank_, "seams"), O_WRONLY | O_CREAT, 0600));
@@ -142,7 +180,15 @@ Status Console::open_seams() {
   for (size_t at = 0; at + kSeamSize <= bytes->size(); at += kSeamSize) {
     uint64_t words[3];
     std::memcpy(words, bytes->data() + at, kSeamSize);
-    seams_.push_back({le64toh(words[0]), le64toh(words[1]), le64toh(words[2])});
+    Seam seam{le64toh(words[0]), le64toh(words[1]), le64toh(words[2])};
+    if ((seam.attempt & kLostBit) != 0) {
+      seam.attempt &= ~kLostBit;
+      seam.offset = std::exchange(seam.base, 0);
+      const Seam before = seams_.empty() ? Seam{.attempt = 1} : seams_.back();
+      const uint64_t had = seam.start - before.base + before.offset;
+      seam.base = seam.start + lost_line(seam.offset - had).size();
+    }
+    seams_.push_back(seam);
   }
   return {};
 }
@@ -254,7 +300,7 @@ Result<Range> Console::attempt(int number) {
       range.end = seam.start;
       break;
     }
-    if (seam.attempt == wanted) {
+    if (seam.attempt == wanted && seam.offset == 0) {
       range.begin = seam.base;
       found = true;
     }
@@ -263,17 +309,47 @@ Result<Range> Console::attempt(int number) {
   return range;
 }
 
+// Appends go on meanwhile: the descriptors stay open as long as we live.
 Status Console::sync() {
+  int log = -1;
+  int index = -1;
+  uint64_t size = 0;
+  bool first = false;
+  {
+    std::lock_guard lock(mutex_);
+    TRY(open(Make::no));
+    if (!log_) return {};
+    log = log_.get();
+    index = index_fd_.get();
+    size = size_;
+    first = durable_ == 0;
+  }
+  if (::fdatasync(index) != 0) return fail_errno(errno, "sync a console's index");
+  if (Result<Fd> seams = open_file(folder_ / file_name(rank_, "seams"), O_RDONLY)) {
+    if (::fdatasync(seams->get()) != 0) return fail_errno(errno, "sync a console's seams");
+  }
+  if (::fdatasync(log) != 0) return fail_errno(errno, "sync a console");
+  // The names of the files too, once.
+  if (first) {
+    TRY(sync_dir(folder_));
+    TRY(sync_dir(folder_.parent_path()));
+  }
+  std::lock_guard lock(mutex_);
+  durable_ = std::max(durable_, size);
+  return {};
+}
+
+Result<uint64_t> Console::durable(int attempt) {
   std::lock_guard lock(mutex_);
   TRY(open(Make::no));
-  if (!log_) return {};
-  if (::fdatasync(index_fd_.get()) != 0 || ::fdatasync(log_.get()) != 0) {
-    return fail_errno(errno, "sync a console");
-  }
-  if (seams_.empty()) return {};
-  TRY_SET(const Fd seams, open_file(folder_ / file_name(rank_, "seams"), O_RDONLY));
-  if (::fdatasync(seams.get()) != 0) return fail_errno(errno, "sync a console's seams");
-  return {};
+  const Seam newest = seams_.empty() ? Seam{.attempt = 1} : seams_.back();
+  if (newest.attempt != static_cast<uint64_t>(attempt) || durable_ < newest.base) return 0;
+  return durable_ - newest.base + newest.offset;
+}
+
+uint64_t Console::unsynced() {
+  std::lock_guard lock(mutex_);
+  return size_ - std::min(size_, durable_);
 }
 
 Result<std::vector<std::string>> Console::check() {
@@ -299,6 +375,10 @@ Result<std::vector<std::string>> Console::check() {
 }
 
 namespace {
+
+std::string lost_line(uint64_t bytes) {
+  return fmt::format("\n--- {} bytes were lost with the disk of the server ---\n", bytes);
+}
 
 uint64_t total(std::span<const Piece> pieces) {
   uint64_t sum = 0;

@@ -51,11 +51,12 @@ struct Range {
 //
 //   console-R.log    the bytes
 //   console-R.idx    where the output switches (switch_index.h)
-//   console-R.seams  where each attempt but the first begins
+//   console-R.seams  where each attempt but the first begins, and where bytes are missing
 //
 // Records are written before the bytes they speak of. So whatever kill -9 leaves, records that
 // speak of bytes that never came are dropped at the next opening, and every byte has its record.
-// Nothing is synced before sync(): what was appended outlives our crash, not the power.
+// Nothing is synced before sync(): what was appended outlives our crash, not the power. durable()
+// says how much does, and a sender keeps what lies beyond it.
 // Thread-safe; readers do not hold the lock while they read.
 class Console {
  public:
@@ -65,8 +66,11 @@ class Console {
   // Takes what is new of `pieces`, which begin at `from` of the attempt's own bytes, and returns
   // how many bytes the attempt has now: what is there already is skipped, and nothing beyond a gap
   // is taken. `conflict` for an attempt older than the newest that wrote. All or nothing of a call
-  // stays.
-  Result<uint64_t> append(int attempt, uint64_t from, std::span<const Piece> pieces);
+  // stays. With `Gap::lost` the sender says that it cannot send what lies before `from` any more: a
+  // line of ours says so in its place, and the attempt's bytes go on from there.
+  enum class Gap { refused, lost };
+  Result<uint64_t> append(int attempt, uint64_t from, std::span<const Piece> pieces,
+                          Gap gap = Gap::refused);
 
   // Up to `max` bytes. Fewer come where a view's bytes lie far apart; only `next` == `size` is the
   // end.
@@ -77,6 +81,10 @@ class Console {
   Result<Range> attempt(int number);
 
   Status sync();
+  // How many of the attempt's own bytes outlive the power.
+  Result<uint64_t> durable(int attempt);
+  // Bytes that do not.
+  uint64_t unsynced();
   // What is wrong with the files, one sentence each.
   Result<std::vector<std::string>> check();
 
@@ -86,8 +94,9 @@ class Console {
   enum class Make { no, yes };
   struct Seam {
     uint64_t attempt = 0;
-    uint64_t start = 0;  // Of the seam line.
-    uint64_t base = 0;   // Of the attempt's first byte, after it.
+    uint64_t start = 0;   // Of the seam line.
+    uint64_t base = 0;    // Of the attempt's byte number `offset`, after it.
+    uint64_t offset = 0;  // Not 0: those before it that are not here were lost by their sender.
   };
   // What a reader needs, copied under the lock; the descriptors stay open as long as we live.
   struct Moment {
@@ -101,9 +110,13 @@ class Console {
   Status open_seams();
   Status drop_unwritten();
   uint64_t newest_attempt() const { return seams_.empty() ? 1 : seams_.back().attempt; }
-  uint64_t newest_base() const { return seams_.empty() ? 0 : seams_.back().base; }
+  uint64_t have(uint64_t attempt) const;
   Result<std::string> seam_line(int attempt);
+  Status begin_attempt(int attempt, std::vector<Piece>& pieces, std::string& line,
+                       std::optional<Seam>& seam);
+  Status skip_lost(int attempt, uint64_t from);
   Status write(std::span<const Piece> pieces, std::optional<Seam> seam);
+  Status write_or_undo(std::span<const Piece> pieces, std::optional<Seam> seam);
   void undo();
 
   Result<Moment> moment();
@@ -119,6 +132,7 @@ class Console {
   Fd index_fd_;
   SwitchIndex index_;
   uint64_t size_ = 0;
+  uint64_t durable_ = 0;
   std::vector<Seam> seams_;
 };
 

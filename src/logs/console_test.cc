@@ -172,6 +172,58 @@ TEST_CASE("attempts follow each other after a seam line of their own") {
   CHECK(bytes_of(5) == "");
 }
 
+TEST_CASE("where a sender has lost bytes a line says so, and the rest follows at its own offset") {
+  TempDir dir;
+  const Piece first{Stream::out, "abc"};
+  const Piece later{Stream::out, "xyz\n"};
+  Model model;
+  model.add(Stream::out, "abc");
+  model.add(Stream::err, "\n--- 97 bytes were lost with the disk of the server ---\n");
+  model.add(Stream::out, "xyz\n");
+  {
+    Console console(dir.path(), 0);
+    REQUIRE(console.append(1, 0, {&first, 1}));
+    CHECK(console.append(1, 100, {&later, 1}, Console::Gap::lost).value() == 104);
+    CHECK(console.append(1, 100, {&later, 1}, Console::Gap::lost).value() == 104);
+    check_is(console, model);
+  }
+  Console reopened(dir.path(), 0);
+  CHECK(reopened.append(1, 104, {&first, 1}).value() == 107);
+  model.add(Stream::out, "abc");
+  check_is(reopened, model);
+  // Of an attempt that has written nothing yet too.
+  CHECK(reopened.append(2, 5, {&later, 1}, Console::Gap::lost).value() == 9);
+  model.add(Stream::err, "\n--- attempt 2 ---\n");
+  model.add(Stream::err, "\n--- 5 bytes were lost with the disk of the server ---\n");
+  model.add(Stream::out, "xyz\n");
+  Console again(dir.path(), 0);
+  check_is(again, model);
+  CHECK(again.append(2, 0, {}).value() == 9);
+  const Range range = again.attempt(1).value();
+  CHECK(range.begin == 0);
+  CHECK(range.end == 3 + 54 + 4 + 3);
+  CHECK(again.check()->empty());
+}
+
+TEST_CASE("what is synced is durable, and nothing else") {
+  TempDir dir;
+  Console console(dir.path() / "run", 0);
+  const Piece piece{Stream::out, "abc"};
+  CHECK(console.durable(1).value() == 0);
+  REQUIRE(console.append(1, 0, {&piece, 1}));
+  CHECK(console.durable(1).value() == 0);
+  CHECK(console.unsynced() == 3);
+  REQUIRE(console.sync());
+  CHECK(console.durable(1).value() == 3);
+  REQUIRE(console.append(1, 3, {&piece, 1}));
+  CHECK(console.durable(1).value() == 3);
+  CHECK(console.unsynced() == 3);
+  REQUIRE(console.append(2, 0, {&piece, 1}));
+  CHECK(console.durable(2).value() == 0);
+  REQUIRE(console.sync());
+  CHECK(console.durable(2).value() == 3);
+}
+
 TEST_CASE("an older attempt may no longer write") {
   TempDir dir;
   Console console(dir.path(), 0);

@@ -11,6 +11,8 @@
 namespace trainyard::logs {
 namespace {
 
+// A sender gives its copy back in steps of 4 MB; less is synced when the run is over.
+constexpr uint64_t kSyncStep = 4 << 20;
 constexpr size_t kTailBlock = 64 * 1024;
 constexpr uint64_t kTailScanMax = 64 << 20;  // A tail of longer lines than this begins here.
 
@@ -57,10 +59,39 @@ Result<std::shared_ptr<Console>> LogStore::console(const RunId& run, int rank) {
 }
 
 Result<uint64_t> LogStore::append(const AttemptId& attempt, int rank, uint64_t from,
-                                  std::span<const Piece> pieces) {
+                                  std::span<const Piece> pieces, Console::Gap gap) {
   if (attempt.number < 1) return fail(ErrorKind::invalid, "attempts are counted from 1");
+  TRY_SET(auto kept, console(attempt.run, rank));
+  TRY_SET(const uint64_t size, kept->append(attempt.number, from, pieces, gap));
+  if (kept->unsynced() >= kSyncStep) sync_later(std::move(kept));
+  return size;
+}
+
+Result<uint64_t> LogStore::durable(const AttemptId& attempt, int rank) {
   TRY_SET(const auto kept, console(attempt.run, rank));
-  return kept->append(attempt.number, from, pieces);
+  return kept->durable(attempt.number);
+}
+
+void LogStore::sync_later(std::shared_ptr<Console> console) {
+  std::lock_guard lock(sync_mutex_);
+  if (std::ranges::find(unsynced_, console) != unsynced_.end()) return;
+  unsynced_.push_back(std::move(console));
+  if (!syncer_.joinable()) {
+    syncer_ = std::jthread([this](const std::stop_token& stop) { sync_consoles(stop); });
+  }
+  sync_asked_.notify_one();
+}
+
+void LogStore::sync_consoles(std::stop_token stop) {
+  std::unique_lock lock(sync_mutex_);
+  while (sync_asked_.wait(lock, stop, [&] { return !unsynced_.empty(); })) {
+    const std::shared_ptr<Console> next = unsynced_.front();
+    lock.unlock();
+    // A disk that cannot leaves the sender with its copy: it is tried again with what comes next.
+    static_cast<void>(next->sync().has_value());
+    lock.lock();
+    std::erase(unsynced_, next);
+  }
 }
 
 Result<Read> LogStore::read(const RunId& run, int rank, View view, uint64_t from, size_t max) {

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -30,8 +33,10 @@ class LogStore {
   ~LogStore();
 
   // ---- consoles; see Console ----
+  // What was appended is synced now and then by a thread of ours; durable() says how far that is.
   Result<uint64_t> append(const AttemptId& attempt, int rank, uint64_t from,
-                          std::span<const Piece> pieces);
+                          std::span<const Piece> pieces, Console::Gap gap = Console::Gap::refused);
+  Result<uint64_t> durable(const AttemptId& attempt, int rank);
   Result<Read> read(const RunId& run, int rank, View view, uint64_t from, size_t max);
   Result<FramedRead> read_framed(const RunId& run, int rank, uint64_t from, size_t max);
   Result<uint64_t> size(const RunId& run, int rank, View view);
@@ -69,12 +74,19 @@ class LogStore {
   };
   Result<std::shared_ptr<Console>> console(const RunId& run, int rank);
   fs::path file_path(const RunId& run, int64_t number) const;
+  void sync_later(std::shared_ptr<Console> console);
+  void sync_consoles(std::stop_token stop);
 
   const Home home_;
   const LogStoreOptions options_;
   Guarded<Cache> cache_;
   // Two sendings of one file must not cross; a lock per some runs is enough.
   std::array<std::mutex, 16> file_locks_;
+
+  std::mutex sync_mutex_;
+  std::condition_variable_any sync_asked_;
+  std::vector<std::shared_ptr<Console>> unsynced_;  // Held by sync_mutex_.
+  std::jthread syncer_;                             // Started when first needed. The last.
 };
 
 }  // namespace trainyard::logs

@@ -53,6 +53,22 @@ TEST_CASE("what was never written reads as empty and makes no file") {
   CHECK_FALSE(fs::exists(Home(dir.path()).run(kRun)));
 }
 
+TEST_CASE("a console that grows becomes durable by itself, some bytes behind") {
+  TempDir dir;
+  LogStore logs{Home(dir.path())};
+  const std::string large(1 << 20, 'x');
+  REQUIRE(print(logs, kRun, 0, "small"));
+  CHECK(logs.durable({kRun, 1}, 0).value() == 0);
+  uint64_t size = 5;
+  for (int i = 0; i < 8; ++i) size = print(logs, kRun, size, large).value();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (logs.durable({kRun, 1}, 0).value() < (4 << 20)) {
+    REQUIRE(std::chrono::steady_clock::now() < until);
+    std::this_thread::yield();
+  }
+  CHECK(logs.durable({kRun, 1}, 0).value() <= size);
+}
+
 TEST_CASE("tail finds where the last lines begin") {
   struct Row {
     std::string text;

@@ -38,6 +38,9 @@ struct Recipe {
   std::string platform;  // "linux-x86_64-cpython-3.11"; empty: not resolved.
   // Of an image that is a file of the server's machine (rootfs:FILE): what was in it, "sha256:…".
   std::string image_digest;
+  // A hash of the credential that an image is fetched with: what one credential has fetched is
+  // nothing that another, or none, may use. Empty: without.
+  std::string credential;
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
@@ -53,6 +56,7 @@ struct Recipe {
     f("buildArguments", self.build_arguments);
     f("platform", self.platform);
     f("imageDigest", self.image_digest);
+    f("credential", self.credential);
   }
   bool operator==(const Recipe&) const = default;
 };
@@ -89,6 +93,12 @@ struct Environment {
   ImageRegistry registry;
   std::vector<std::string> left_out;  // Lines of the user's that are ours to provide: azureml-….
   std::vector<std::string> lock;      // Exact versions to use instead of resolving: of a rerun.
+  // ---- set by the server, from the policy for who submits (model/policy.h) ----
+  bool limited = false;  // It is no admin: images that only the engine knows are not theirs.
+  // An image that is a file must lie below one of these; empty: anywhere.
+  std::vector<std::string> image_folders;
+  // What `arguments` mount must lie below one of these once links are followed; empty: anywhere.
+  std::vector<std::string> host_paths;
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
@@ -103,6 +113,9 @@ struct Environment {
     f("registry", self.registry);
     f("leftOut", self.left_out);
     f("lock", self.lock);
+    f("limited", self.limited);
+    f("imageFolders", self.image_folders);
+    f("hostPaths", self.host_paths);
   }
   bool operator==(const Environment&) const = default;
 };

@@ -86,6 +86,7 @@ std::string fingerprint(const Environment& environment) {
   Recipe recipe = environment.recipe;
   recipe.platform.clear();
   recipe.image_digest.clear();  // A version is what was written: the file's name.
+  recipe.credential.clear();    // The registry follows below.
   std::string text = "trainyard registered environment 1\n";
   put(text, recipe_hash(recipe));
   put(text, environment.interpreter);

@@ -17,6 +17,11 @@ namespace trainyard {
 struct AttemptNode {
   AttemptId attempt;
   int node = 0;
+  // Which supervisor: the first one that reports claims the node, and any other is refused. Empty:
+  // one of an earlier version.
+  std::string instance = {};
+  // Orders::epoch under which all that the attempt printed and told was found at the server.
+  std::string epoch = {};
 
   AttemptNode(AttemptId of, int number = 0) : attempt(std::move(of)), node(number) {}
 };
@@ -26,7 +31,9 @@ struct NodePart {
   int node = 0;
   Host host;                        // Known from `ready` on.
   std::optional<ReportKind> phase;  // The last one reached; none: not heard of yet.
-  int64_t report_seq = 0;           // The last report taken.
+  int64_t report_seq = 0;           // The last report taken,
+  int64_t sample_seq = 0;           // and the last sample.
+  std::string instance;             // AttemptNode::instance that claimed the node.
   std::optional<RankExit> failed;   // The first of its ranks to fail, and when.
   WallTime failed_at{};
   double cpu_seconds = 0;

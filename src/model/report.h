@@ -72,7 +72,8 @@ struct AttemptEnd {
 };
 
 // What the supervisor of a node tells, in order. Each carries its node's sequence number (from 1),
-// so a report sent twice counts once.
+// so a report sent twice counts once. Samples have numbers of their own: nobody keeps them, so the
+// numbers of what a journal keeps must not depend on them.
 enum class ReportKind {
   preparing,    // The supervisor is there and stages code.
   ready,        // Of several nodes: code is staged, `host` is set; it waits for Orders::go.
@@ -119,12 +120,18 @@ struct Host {
 };
 
 struct Report {
+  // 0: a sample, whose number is `sample`. An earlier version numbers samples with the rest, and
+  // its next supervisor, which does not know them any more, leaves a gap.
   int64_t seq = 0;
+  // The number of the report before this one: the server takes this one once it has that one. -1:
+  // a supervisor of an earlier version; it sends all it has, and what it leaves out never comes.
+  int64_t after = -1;
   int64_t age_us =
       0;  // How long before sending it happened; the server subtracts it from its clock.
   ReportKind kind = ReportKind::preparing;
   std::string detail;      // A few words for the timeline: "214 files, 38 MB".
   std::string node;        // running: the host's name.
+  int64_t sample = 0;      // sample: its number, from 1; one that comes twice counts once.
   double cpu_seconds = 0;  // sample: used so far, all processes of the attempt.
   int64_t memory_bytes = 0;
   int64_t memory_peak_bytes = 0;
@@ -136,10 +143,12 @@ struct Report {
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     f("seq", self.seq);
+    f("after", self.after);
     f("ageUs", self.age_us);
     f("kind", self.kind);
     f("detail", self.detail);
     f("node", self.node);
+    f("sample", self.sample);
     f("cpuSeconds", self.cpu_seconds);
     f("memoryBytes", self.memory_bytes);
     f("memoryPeakBytes", self.memory_peak_bytes);
@@ -153,8 +162,13 @@ struct Report {
 
 // The server's answer to reports (also to none: a heartbeat), and what GET …/orders waits for.
 struct Orders {
-  int64_t seq_acknowledged = 0;  // Reports up to here are kept; they need not be sent again.
-  bool cancel = false;           // Somebody asked: SIGTERM, grace, SIGKILL.
+  // Reports up to here are kept. Less than was sent: go on behind it; less than before: the
+  // server's disk went back in time, and what followed is to be sent again.
+  int64_t seq_acknowledged = 0;
+  // This start of the server. Another one may have lost what was not synced: all that was sent is
+  // to be compared with what it has before the attempt's end is reported.
+  std::string epoch;
+  bool cancel = false;  // Somebody asked: SIGTERM, grace, SIGKILL.
   // ---- of several nodes ----
   bool go = false;                 // Every node is ready: `hosts` has them all, in their order.
   std::vector<Host> hosts;         // The first one's port is the master's.
@@ -165,6 +179,7 @@ struct Orders {
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
     f("seqAcknowledged", self.seq_acknowledged);
+    f("epoch", self.epoch);
     f("cancel", self.cancel);
     f("go", self.go);
     f("hosts", self.hosts);

@@ -75,4 +75,16 @@ Result<Role> role_from(std::string_view name) {
               "Roles: reader, submitter, admin.");
 }
 
+std::string_view to_string(Access access) {
+  return access == Access::members ? "members" : "everyone";
+}
+
+Result<Access> access_from(std::string_view name) {
+  for (const Access access : {Access::everyone, Access::members}) {
+    if (to_string(access) == name) return access;
+  }
+  return fail(ErrorKind::invalid, "access '" + std::string(name) + "' is not known",
+              "It is everyone or members.");
+}
+
 }  // namespace trainyard

@@ -99,6 +99,7 @@ struct Run {
   int64_t snapshot_bytes = 0;
   std::vector<Attempt> attempts;       // Empty in lists.
   std::vector<RunEventRecord> events;  // Empty in lists.
+  std::vector<std::string> warnings;   // The server's own, plain sentences. Empty in lists.
 };
 
 // The phases that `events` make, up to `now` for a run that is not over.
@@ -126,7 +127,16 @@ struct Token {
   WallTime created{};
   std::optional<WallTime> expires;
   std::optional<WallTime> revoked;
+  std::optional<int64_t> parent;  // The token that made it; none: made over the Unix socket.
 };
+
+// Whom a workspace lets in.
+enum class Access {
+  everyone,  // Each with the role they have on the server.
+  members,   // Members alone, each with their role in the workspace; and admins of the server.
+};
+std::string_view to_string(Access access);
+Result<Access> access_from(std::string_view name);
 
 struct Workspace {
   int64_t id = 0;
@@ -137,6 +147,15 @@ struct Workspace {
   WallTime created{};
   // The compute where environments of runs for elsewhere are built; empty: the server's machine.
   std::string image_build_compute;
+  Access access = Access::everyone;
+  seconds retention{0};  // Runs that ended longer ago are deleted; 0: none are.
+};
+
+struct Member {
+  std::string user;
+  Role role = Role::reader;
+  std::string added_by;
+  WallTime added{};
 };
 
 struct Experiment {

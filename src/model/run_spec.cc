@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/id.h"
+#include "model/limits.h"
 
 namespace trainyard {
 namespace {
@@ -24,19 +25,22 @@ constexpr std::array<std::string_view, 4> kRetryCauses = {"failed", "lost", "no_
 // Bounds that keep a mistyped number from becoming a fork bomb or an endless name.
 constexpr int kProcessesMax = 1024;
 constexpr int kRunNodesMax = 100'000;
-constexpr size_t kRunTextMax = 4096;
 constexpr size_t kArgumentsMax = 64 * 1024;
 constexpr size_t kPreparationMax = 64 * 1024;  // Linux takes words twice as long.
 constexpr int64_t kSecondsMax = 10LL * 365 * 24 * 3600;
 constexpr int kRetriesMax = 1000;
-constexpr size_t kDescriptionMax = 1024 * 1024;
 
 std::unexpected<Error> refuse_spec(std::string message, std::string hint = {}) {
   return fail(ErrorKind::invalid, std::move(message), std::move(hint));
 }
 
 Status check_variables(const std::map<std::string, std::string>& variables) {
+  TRY(limits::check_count("environment variables", variables.size(), limits::kVariables));
   for (const auto& [name, value] : variables) {
+    if (name.size() + 1 + value.size() > limits::kVariableBytes) {
+      return refuse_spec("environment variable '" + name.substr(0, 40) + "': it is longer than " +
+                         std::to_string(limits::kVariableBytes) + " bytes");
+    }
     if (name.empty() || name.find_first_of(std::string("=\0", 2)) != std::string::npos) {
       return refuse_spec("environment variable '" + name + "': a name has no '=' and is not empty");
     }
@@ -207,10 +211,16 @@ Status check_spec(const RunSpec& spec) {
   if (spec.experiment.empty()) {
     return refuse_spec("the experiment has no name", "Give one with -e NAME.");
   }
-  if (spec.experiment.size() > kRunTextMax || spec.display_name.size() > kRunTextMax) {
-    return refuse_spec("a name is longer than " + std::to_string(kRunTextMax) + " bytes");
+  if (std::max(spec.experiment.size(), spec.display_name.size()) > limits::kNameBytes) {
+    return refuse_spec("a name is longer than " + std::to_string(limits::kNameBytes) + " bytes");
   }
-  if (spec.description.size() > kDescriptionMax) return refuse_spec("the description is too long");
+  if (spec.description.size() > limits::kDescriptionBytes) {
+    return refuse_spec("the description is longer than " +
+                       std::to_string(limits::kDescriptionBytes) + " bytes");
+  }
+  TRY(limits::check_pairs("tag", spec.tags, limits::kTags));
+  TRY(limits::check_pairs("property", spec.properties, limits::kProperties));
+  TRY(limits::check_pairs("parameter", spec.parameters, limits::kParameters));
   TRY(check_command(spec));
   TRY(check_preparation(spec));
   TRY(check_retry(spec.retry));

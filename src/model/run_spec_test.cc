@@ -42,6 +42,16 @@ TEST_CASE("a spec that cannot run is refused") {
         s.secrets = {"KEY"};
         s.environment_variables["KEY"] = "seen";
       },
+      [](RunSpec& s) { s.environment_variables["A"] = std::string(200'000, 'x'); },
+      [](RunSpec& s) { s.tags["a"] = std::string(100'000, 'x'); },
+      [](RunSpec& s) { s.tags[std::string(5'000, 'x')] = "a"; },
+      [](RunSpec& s) { s.parameters["a"] = std::string(100'000, 'x'); },
+      [](RunSpec& s) {
+        for (int i = 0; i < 10'001; ++i) s.tags[std::to_string(i)] = "";
+      },
+      [](RunSpec& s) {
+        for (int i = 0; i < 10'001; ++i) s.environment_variables["A" + std::to_string(i)] = "";
+      },
   };
   for (const auto& fault : faults) {
     RunSpec spec = good();

@@ -49,6 +49,11 @@ RunLife finished(RunLife life, RunStatus status, int exit_code, std::string erro
   return life;
 }
 
+// The end of a run that was to be canceled, and why.
+std::string canceled_words(const RunLife& life, std::string otherwise) {
+  return life.cancel_asked && !life.error.empty() ? life.error : std::move(otherwise);
+}
+
 // Back to the queue, if its policy says so for this cause and nobody wants it gone.
 std::optional<Step> try_again(const RunLife& life, std::string_view cause) {
   if (life.cancel_asked || life.retries >= life.retry.max || !retries(life.retry, cause)) {
@@ -64,7 +69,8 @@ std::optional<Step> try_again(const RunLife& life, std::string_view cause) {
 // it keeps happening.
 Step lost(RunLife life, bool ranks_started, std::string why) {
   if (life.cancel_asked) {
-    return {finished(std::move(life), RunStatus::canceled, 1, "canceled; " + why),
+    std::string words = canceled_words(life, "canceled; " + why);
+    return {finished(std::move(life), RunStatus::canceled, 1, std::move(words)),
             {RunAction::release}};
   }
   if (!ranks_started && ++life.lost_early < kLostEarlyMax) {
@@ -78,7 +84,8 @@ Step lost(RunLife life, bool ranks_started, std::string why) {
 // Not the run's fault: it goes on elsewhere, as often as it takes.
 Step evicted(RunLife life, const std::string& why) {
   if (life.cancel_asked) {
-    return {finished(std::move(life), RunStatus::canceled, 1, "canceled; " + why),
+    std::string words = canceled_words(life, "canceled; " + why);
+    return {finished(std::move(life), RunStatus::canceled, 1, std::move(words)),
             {RunAction::release}};
   }
   life.status = RunStatus::queued;
@@ -155,12 +162,14 @@ Result<Step> on(const RunLife& life, const Ended& event) {
       if (std::optional<Step> again = try_again(life, "time_limit")) return *std::move(again);
       return over(RunStatus::canceled, 1, end.error);
     case EndCause::canceled:
-      return over(RunStatus::canceled, 1, end.error);
+      return over(RunStatus::canceled, 1, canceled_words(life, end.error));
     case EndCause::no_space:
       if (std::optional<Step> again = try_again(life, "no_space")) return *std::move(again);
       [[fallthrough]];
     case EndCause::prepare_failed:
-      if (life.cancel_asked) return over(RunStatus::canceled, 1, end.error);
+      if (life.cancel_asked) {
+        return over(RunStatus::canceled, 1, canceled_words(life, end.error));
+      }
       return over(RunStatus::failed, failure, end.error);
     case EndCause::lost:
       return lost(life, end.ranks_started, end.error);
@@ -169,7 +178,8 @@ Result<Step> on(const RunLife& life, const Ended& event) {
     case EndCause::peer_failed:
       return fail(ErrorKind::invalid, "a run ends by what stopped its nodes");
     case EndCause::refused:
-      return over(life.cancel_asked ? RunStatus::canceled : RunStatus::failed, 1, end.error);
+      return over(life.cancel_asked ? RunStatus::canceled : RunStatus::failed, 1,
+                  canceled_words(life, end.error));
   }
   return fail(ErrorKind::internal, "an attempt ended of an unknown cause");
 }
@@ -178,15 +188,19 @@ Result<Step> on(const RunLife& life, const CancelAsked& event) {
   if (is_final(life.status)) return misfit(life, "cancel");
   RunLife next = life;
   next.cancel_asked = true;
+  const auto words = [&](const std::string& otherwise) {
+    return event.why.empty() ? otherwise : event.why;
+  };
   if (life.interactive) {
-    return Step{finished(next, RunStatus::canceled, 1, "canceled by " + event.by), {}};
+    return Step{finished(next, RunStatus::canceled, 1, words("canceled by " + event.by)), {}};
   }
   if (!is_live(life.status)) {
-    return Step{
-        finished(next, RunStatus::canceled, 1, "canceled by " + event.by + " before it started"),
-        {}};
+    return Step{finished(next, RunStatus::canceled, 1,
+                         words("canceled by " + event.by + " before it started")),
+                {}};
   }
   next.status = RunStatus::cancel_requested;
+  if (!event.why.empty()) next.error = event.why;
   return Step{next, {RunAction::order_cancel}};
 }
 

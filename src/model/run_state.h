@@ -45,7 +45,9 @@ struct RunLife {
   bool interactive = false;  // A program elsewhere carries it.
   bool cancel_asked = false;
   std::optional<int> exit_code;  // Set with a final status.
-  std::string error;             // Why it failed or was canceled; empty for completed.
+  // Why it failed or was canceled; empty for completed. Set before its end where a cancel has a
+  // reason of its own, which then is the run's.
+  std::string error;
 
   bool operator==(const RunLife&) const = default;
 };
@@ -70,6 +72,7 @@ struct Ended {
 };
 struct CancelAsked {
   std::string by;
+  std::string why = {};  // The run's reason; empty: that it was canceled by `by`.
 };
 struct Unprepared {  // What it needs could not be made, while it waited for that in the queue.
   std::string why;

@@ -232,3 +232,26 @@ TEST_CASE("an interactive run begins and ends by its program's word, or by a can
   CHECK_FALSE(advance(RunLife{.status = RunStatus::running, .attempt = 1},
                       EndedOutside{RunStatus::completed, ""}));
 }
+
+TEST_CASE("a run that is canceled for a reason has that reason, however its attempt ends") {
+  const CancelAsked event{.by = "ada", .why = "user 'sam' was deleted"};
+  const RunLife queued{.status = RunStatus::queued};
+  CHECK(advance(queued, event)->life.error == event.why);
+  const RunLife live = advance(RunLife{.status = RunStatus::running, .attempt = 1}, event)->life;
+  CHECK(live.status == RunStatus::cancel_requested);
+  CHECK(live.error == event.why);
+  for (const EndCause cause : {EndCause::lost, EndCause::evicted, EndCause::canceled,
+                               EndCause::refused, EndCause::prepare_failed}) {
+    CAPTURE(static_cast<int>(cause));
+    AttemptEnd end;
+    end.cause = cause;
+    end.error = "something else";
+    const RunLife over = advance(live, Ended{1, end})->life;
+    CHECK(over.status == RunStatus::canceled);
+    CHECK(over.error == event.why);
+  }
+  // Canceled by a person before, and then for a reason.
+  const RunLife asked =
+      advance(RunLife{.status = RunStatus::running, .attempt = 1}, CancelAsked{"sam"})->life;
+  CHECK(advance(asked, event)->life.error == event.why);
+}

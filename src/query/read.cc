@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/text.h"
+#include "wire/parse.h"
 
 namespace trainyard::query {
 namespace {
 
 using wire::Json;
 
-constexpr int kDepthMax = 256;  // What is deeper is left to wire::parse(), which does not recur.
 constexpr size_t kWholeDigitsMax = 18;  // As many digits fit 64 bits, whatever they are.
 
 // Reads what is usual, and says no to the rest: false means "not by me", not "wrong".
@@ -32,9 +32,9 @@ class Reader {
   }
 
  private:
-  bool value(Json& out, int depth);
-  bool object(Json& out, int depth);
-  bool array(Json& out, int depth);
+  bool value(Json& out, size_t depth);
+  bool object(Json& out, size_t depth);
+  bool array(Json& out, size_t depth);
   bool string(std::string& out);
   bool number(Json& out);
   bool word(std::string_view word, Json value, Json& out);
@@ -63,9 +63,9 @@ class Reader {
   std::vector<Json> elements_;
 };
 
-bool Reader::value(Json& out, int depth) {
+bool Reader::value(Json& out, size_t depth) {
   skip_space();
-  if (at_ == end_ || depth > kDepthMax) return false;
+  if (at_ == end_) return false;
   switch (*at_) {
     case '{':
       return object(out, depth);
@@ -85,7 +85,8 @@ bool Reader::value(Json& out, int depth) {
   }
 }
 
-bool Reader::object(Json& out, int depth) {
+bool Reader::object(Json& out, size_t depth) {
+  if (depth >= wire::kJsonDepthMax) return false;
   ++at_;
   out = Json(Json::value_t::object);
   if (take('}')) return true;
@@ -107,7 +108,8 @@ bool Reader::object(Json& out, int depth) {
   return true;
 }
 
-bool Reader::array(Json& out, int depth) {
+bool Reader::array(Json& out, size_t depth) {
+  if (depth >= wire::kJsonDepthMax) return false;
   ++at_;
   out = Json(Json::value_t::array);
   if (take(']')) return true;

@@ -108,9 +108,13 @@ TEST_CASE("reading gives what parsing gives") {
   }
 }
 
-TEST_CASE("what is too deep or too wide is read all the same") {
-  check_same(std::string(300, '[') + std::string(300, ']'));
-  CHECK(read(std::string(100'000, '[') + std::string(100'000, ']')));
+TEST_CASE(
+    "what is very wide is read all the same, and what is too deep is refused as parsing does") {
+  for (const size_t levels : {255, 256, 257, 300}) {
+    check_same(std::string(levels, '[') + std::string(levels, ']'));
+    check_same(std::string(levels, '[') + "1" + std::string(levels, ']'));
+  }
+  CHECK(!read(std::string(100'000, '[') + std::string(100'000, ']')));
   CHECK(!read(std::string(100'000, '[')));
   std::string wide = "{\"k\":0";
   for (int i = 0; i < 300; ++i) wide += ",\"k" + std::to_string(i) + "\":" + std::to_string(i);

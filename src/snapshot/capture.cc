@@ -11,12 +11,14 @@
 #include "base/clock.h"
 #include "snapshot/folder_cursor.h"
 #include "snapshot/parallel.h"
+#include "snapshot/redact.h"
 #include "snapshot/stat_cache.h"
 #include "snapshot/walk.h"
 
 namespace trainyard::snapshot {
 namespace {
 
+constexpr uint64_t kConfigMax = 1 << 20;  // A larger file is no run configuration.
 constexpr size_t kReadBytes = 64 * 1024;
 constexpr size_t kStretch = 16;  // Files a thread takes at a time; neighbours share their folder.
 // A file that changes while it is read is read again after 1, 4, 16, … ms: 1.4 s in all.
@@ -179,6 +181,24 @@ void remember(const StatCache& cache, const std::vector<Hashed>& files,
   }
 }
 
+// A password in a run configuration was sealed when the run was submitted; it is not kept beside.
+Status take_out_passwords(int root, Captured& captured) {
+  for (Entry& entry : captured.tree.entries) {
+    const bool file = entry.kind == EntryKind::file || entry.kind == EntryKind::executable;
+    if (!file || entry.size > kConfigMax || !may_hold_password(entry.path)) continue;
+    const auto fd = open_beneath(root, entry.path);
+    if (!fd) continue;  // Gone; whoever sends it says so.
+    TRY_SET(const std::string text, read_at(fd->get(), 0, kConfigMax, entry.path));
+    std::optional<std::string> kept = without_passwords(text);
+    if (!kept) continue;
+    entry.size = kept->size();
+    entry.digest = sha256(*kept);
+    captured.warnings.push_back(entry.path + ": its password is not kept with the run");
+    captured.replaced[entry.path] = *std::move(kept);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Captured> capture(const fs::path& folder, const CaptureOptions& options) {
@@ -216,6 +236,7 @@ Result<Captured> capture(const fs::path& folder, const CaptureOptions& options) 
   for (Hashed& file : files) {
     if (!file.gone) captured.tree.entries.push_back(to_entry(file.found, file.digest));
   }
+  if (options.code) TRY(take_out_passwords(root.get(), captured));
   captured.text = encode(captured.tree);
   captured.id = sha256(captured.text);
   captured.files_hashed = progress.files();

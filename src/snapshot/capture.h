@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct Captured {
   uint64_t files_hashed = 0;
   uint64_t bytes_hashed = 0;
   std::vector<std::string> warnings;  // "x.sock: a socket, left out"
+  // Run configurations without the passwords that the files have, by path: the tree names these
+  // bytes, and they are what is sent.
+  std::map<std::string, std::string> replaced;
 };
 
 // Reads the folder. Unchanged files (size, mtime, ctime, inode as in the cache) cost a stat;

@@ -365,4 +365,25 @@ TEST_CASE("ignored folders are neither opened nor listed") {
   CHECK(after.st_atim.tv_sec == before.st_atim.tv_sec);
 }
 
+TEST_CASE("a password in a run configuration is in no tree of code, cached or not") {
+  Bench bench;
+  const std::string file = "environment:\n  password: s3cret\n";
+  const std::string kept = "environment:\n  password: null\n";
+  bench.write(".azureml/a.runconfig", file);
+  bench.write("a.txt", file);
+  pass_tick();
+  for (int time = 0; time < 2; ++time) {
+    const Captured captured = bench.take();
+    REQUIRE(captured.tree.entries.size() == 2);
+    CHECK(captured.tree.entries[0].digest == sha256(kept));
+    CHECK(captured.tree.entries[0].size == kept.size());
+    CHECK(captured.tree.entries[1].digest == sha256(file));
+    CHECK(captured.replaced.at(".azureml/a.runconfig") == kept);
+    CHECK(captured.id == sha256(encode(captured.tree)));
+    CHECK(captured.warnings.size() == 1);
+  }
+  // Outputs are kept as they are.
+  CHECK(bench.take(false).tree.entries[0].digest == sha256(file));
+}
+
 }  // namespace trainyard::snapshot

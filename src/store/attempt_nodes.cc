@@ -25,6 +25,8 @@ Result<NodePart> read_part(const db::Statement& row) {
     TRY_SET(const wire::Json json, wire::parse(end));
     TRY_SET(part.end, wire::decode_attempt_end(json));
   }
+  part.sample_seq = row.integer(12);
+  part.instance = row.text(13);
   return part;
 }
 
@@ -35,7 +37,8 @@ Result<std::vector<NodePart>> attempt_nodes(db::Db& db, int64_t run, int attempt
   for (int node = 0; node < count; ++node) parts[static_cast<size_t>(node)].node = node;
   TRY_SET(db::Statement rows,
           db.query("SELECT node, name, address, port, phase, report_seq, failed, failed_at, "
-                   "cpu_seconds, memory_bytes, memory_peak_bytes, outcome FROM attempt_nodes "
+                   "cpu_seconds, memory_bytes, memory_peak_bytes, outcome, sample_seq, instance "
+                   "FROM attempt_nodes "
                    "WHERE run = ? AND attempt = ? AND node < ?",
                    {run, attempt, count}));
   while (true) {
@@ -53,11 +56,11 @@ Status save_attempt_node(db::Transaction& transaction, int64_t run, int attempt,
   const std::string end = part.end ? wire::dump(wire::encode(*part.end)) : std::string();
   TRY(transaction.run(
       "INSERT OR REPLACE INTO attempt_nodes (run, attempt, node, name, address, port, phase, "
-      "report_seq, failed, failed_at, cpu_seconds, memory_bytes, memory_peak_bytes, outcome) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "report_seq, failed, failed_at, cpu_seconds, memory_bytes, memory_peak_bytes, outcome, "
+      "sample_seq, instance) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       {run, attempt, part.node, part.host.name, part.host.address, part.host.port, phase,
        part.report_seq, failed, part.failed_at, part.cpu_seconds, part.memory_bytes,
-       part.memory_peak_bytes, end}));
+       part.memory_peak_bytes, end, part.sample_seq, part.instance}));
   return {};
 }
 

@@ -17,7 +17,8 @@ std::string end_json(const Attempt& attempt) {
 Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number) {
   TRY_SET(db::Statement row,
           db.query("SELECT number, node, placed, started, ended, cpu_seconds, memory_bytes, "
-                   "memory_peak_bytes, outcome, gpus, phase, report_seq FROM attempts "
+                   "memory_peak_bytes, outcome, gpus, phase, report_seq, sample_seq, "
+                   "instance FROM attempts "
                    "WHERE run = ? AND number = ?",
                    {run, number}));
   TRY_SET(const bool any, row.next());
@@ -28,6 +29,8 @@ Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number) {
   TRY_SET(found.attempt, read_attempt(row));
   found.phase = row.text(10);
   found.report_seq = row.integer(11);
+  found.sample_seq = row.integer(12);
+  found.instance = row.text(13);
   return found;
 }
 
@@ -45,10 +48,11 @@ Status save_attempt(db::Transaction& transaction, int64_t run, const AttemptRow&
   const Attempt& attempt = row.attempt;
   TRY(transaction.run(
       "UPDATE attempts SET node = ?, started = ?, ended = ?, cpu_seconds = ?, memory_bytes = ?, "
-      "memory_peak_bytes = ?, outcome = ?, phase = ?, report_seq = ? WHERE run = ? AND number = ?",
+      "memory_peak_bytes = ?, outcome = ?, phase = ?, report_seq = ?, sample_seq = ?, instance = ? "
+      "WHERE run = ? AND number = ?",
       {attempt.node, attempt.started, attempt.ended, attempt.cpu_seconds, attempt.memory_bytes,
-       attempt.memory_peak_bytes, end_json(attempt), row.phase, row.report_seq, run,
-       attempt.number}));
+       attempt.memory_peak_bytes, end_json(attempt), row.phase, row.report_seq, row.sample_seq,
+       row.instance, run, attempt.number}));
   return {};
 }
 
@@ -60,6 +64,15 @@ Status set_attempt_token(db::Transaction& transaction, const RunHead& head, int 
                       "VALUES (?, 'attempt', ?, '', ?, ?, ?)",
                       {sha256(secret).hex(), head.user, now, head.number, attempt}));
   return {};
+}
+
+Result<std::string> attempt_token_hash(db::Db& db, int64_t run, int attempt) {
+  TRY_SET(db::Statement row,
+          db.query("SELECT hash FROM tokens WHERE run = ? AND attempt = ? AND revoked IS NULL",
+                   {run, attempt}));
+  TRY_SET(const bool found, row.next());
+  if (!found) return fail(ErrorKind::not_found, "the attempt has no token");
+  return row.text(0);
 }
 
 Result<std::vector<UnreleasedAttempt>> unreleased_attempts(db::Db& db) {

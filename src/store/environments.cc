@@ -6,6 +6,7 @@
 
 #include "base/id.h"
 #include "base/text.h"
+#include "store/deletion.h"
 #include "store/workspaces.h"
 #include "wire/json.h"
 
@@ -66,8 +67,8 @@ Result<std::optional<EnvironmentRecord>> find_same(db::Db& db, int64_t workspace
                                                    std::string_view fingerprint) {
   TRY_SET(db::Statement row,
           db.query("SELECT " + std::string(kColumns) +
-                       "WHERE e.workspace_id = ? AND e.name = ? AND e.fingerprint = ? "
-                       "ORDER BY e.id LIMIT 1",
+                       "WHERE e.workspace_id = ? AND e.name = ? AND e.fingerprint = ? AND "
+                       "e.deleted IS NULL ORDER BY e.id LIMIT 1",
                    {workspace, name, fingerprint}));
   return read_one(std::move(row));
 }
@@ -119,6 +120,31 @@ Status check_curated_name(std::string_view name) {
   return check_name(plain, "curated name");
 }
 
+// When one of that name and version (any, where it names none) was deleted.
+Result<std::optional<WallTime>> deleted_at(db::Db& db, int64_t workspace,
+                                           const EnvironmentName& name) {
+  TRY_SET(db::Statement row,
+          db.query("SELECT MAX(deleted) FROM environments WHERE workspace_id = ? AND name = ? AND "
+                   "(? = '' OR version = ?)",
+                   {workspace, name.name, name.version, name.version}));
+  TRY_SET(const bool any, row.next());
+  return any ? row.maybe_time(0) : std::optional<WallTime>();
+}
+
+std::string restore_hint(const EnvironmentName& name) {
+  return "Restore it with: trainyard environment restore -n " + name.name +
+         (name.version.empty() ? "" : " --version " + name.version);
+}
+
+// A version that was deleted is not given to another before it is purged.
+Status check_not_deleted(db::Db& db, int64_t workspace, const EnvironmentName& name) {
+  TRY_SET(const std::optional<WallTime> deleted, deleted_at(db, workspace, name));
+  if (!deleted) return {};
+  return fail(ErrorKind::conflict,
+              "environment " + name.name + ":" + name.version + " was deleted and can be restored",
+              restore_hint(name) + ", or register it without a version");
+}
+
 std::unexpected<Error> no_such_environment(db::Db& db, std::string_view workspace,
                                            const EnvironmentName& name) {
   std::map<std::string, std::string> spelled;
@@ -147,6 +173,13 @@ std::unexpected<Error> no_such_environment(db::Db& db, std::string_view workspac
                 "environment '" + name.name + "' has no version " + name.version,
                 "It has: " + join(versions, ", ") + ".");
   }
+  if (const auto in = load_workspace(db, workspace)) {
+    const auto deleted = deleted_at(db, in->id, name);
+    if (deleted && *deleted && **deleted > kDeletedForGood) {
+      return fail(ErrorKind::not_found, "environment '" + name.name + "' was deleted",
+                  restore_hint(name));
+    }
+  }
   const std::string near = nearest(lower(name.name), known);
   return fail(ErrorKind::not_found, "environment '" + name.name + "' does not exist",
               (near.empty() ? "" : "Did you mean '" + spelled[near] + "'? ") +
@@ -162,7 +195,7 @@ Result<std::vector<EnvironmentRecord>> list_environments(db::Db& db, std::string
   TRY_SET(db::Statement rows,
           db.query("SELECT " + std::string(kColumns) +
                        "WHERE e.workspace_id = ? AND (? = '' OR e.name = ?) AND "
-                       "(? OR e.archived = 0) ORDER BY e.id DESC",
+                       "(? OR e.archived = 0) AND e.deleted IS NULL ORDER BY e.id DESC",
                    {of.id, filter.name, filter.name, filter.archived ? 1 : 0}));
   TRY_SET(std::vector<EnvironmentRecord> all, read_records(std::move(rows)));
   if (!filter.name.empty()) return all;
@@ -178,7 +211,7 @@ Result<std::optional<EnvironmentRecord>> find_environment(db::Db& db, int64_t wo
                                                           const EnvironmentName& name) {
   TRY_SET(db::Statement row,
           db.query("SELECT " + std::string(kColumns) +
-                       "WHERE e.workspace_id = ? AND e.name = ? AND "
+                       "WHERE e.workspace_id = ? AND e.name = ? AND e.deleted IS NULL AND "
                        "(e.version = ? OR (? = '' AND e.archived = 0)) ORDER BY e.id DESC LIMIT 1",
                    {workspace, name.name, name.version, name.version}));
   return read_one(std::move(row));
@@ -202,6 +235,7 @@ Result<EnvironmentMade> register_environment(db::Transaction& transaction,
     if (there && fingerprint(there->environment) == does) {
       return EnvironmentMade{*std::move(there), false};
     }
+    TRY(check_not_deleted(db, of.id, {environment.name, environment.version}));
     if (there) {
       return fail(ErrorKind::conflict,
                   "environment " + label(environment) + " is there and is another",
@@ -218,6 +252,18 @@ Result<EnvironmentMade> register_environment(db::Transaction& transaction,
   return EnvironmentMade{std::move(record), true};
 }
 
+Status delete_environment(db::Transaction& transaction, std::string_view workspace,
+                          const EnvironmentName& name, WallTime when) {
+  TRY_SET(const Workspace of, load_workspace(transaction.db(), workspace));
+  TRY_SET(const int64_t changed,
+          transaction.run("UPDATE environments SET deleted = ? WHERE workspace_id = ? AND "
+                          "name = ? AND (? = '' OR version = ?) AND (deleted IS NULL OR "
+                          "deleted > ?)",
+                          {when, of.id, name.name, name.version, name.version, when}));
+  if (changed > 0) return {};
+  return no_such_environment(transaction.db(), workspace, name);
+}
+
 Result<std::vector<EnvironmentRecord>> environments_with_trees(db::Db& db) {
   TRY_SET(db::Statement rows, db.query("SELECT " + std::string(kColumns) +
                                        "WHERE e.environment LIKE '%\"context\":%' ORDER BY e.id"));
@@ -227,9 +273,15 @@ Result<std::vector<EnvironmentRecord>> environments_with_trees(db::Db& db) {
 Status archive_environment(db::Transaction& transaction, std::string_view workspace,
                            const EnvironmentName& name, bool archived) {
   TRY_SET(const Workspace of, load_workspace(transaction.db(), workspace));
+  if (!archived) {
+    TRY(
+        transaction.run("UPDATE environments SET deleted = NULL WHERE workspace_id = ? AND "
+                        "name = ? AND (? = '' OR version = ?) AND deleted > ?",
+                        {of.id, name.name, name.version, name.version, kDeletedForGood}));
+  }
   TRY_SET(const int64_t changed,
           transaction.run("UPDATE environments SET archived = ? WHERE workspace_id = ? AND "
-                          "name = ? AND (? = '' OR version = ?)",
+                          "name = ? AND (? = '' OR version = ?) AND deleted IS NULL",
                           {archived ? 1 : 0, of.id, name.name, name.version, name.version}));
   if (changed > 0) return {};
   return no_such_environment(transaction.db(), workspace, name);

@@ -34,9 +34,13 @@ struct EnvironmentMade {
 // that version does something else.
 Result<EnvironmentMade> register_environment(db::Transaction& transaction,
                                              std::string_view workspace, EnvironmentRecord record);
-// All versions where none is named; not_found.
+// All versions where none is named; not_found. What is not archived any more is not deleted either
+// (store/deletion.h).
 Status archive_environment(db::Transaction& transaction, std::string_view workspace,
                            const EnvironmentName& name, bool archived);
+// Hides all versions where none is named, until they are brought back; not_found.
+Status delete_environment(db::Transaction& transaction, std::string_view workspace,
+                          const EnvironmentName& name, WallTime when);
 
 // Those that are built from a folder, with its tree; of every workspace.
 Result<std::vector<EnvironmentRecord>> environments_with_trees(db::Db& db);

@@ -21,12 +21,12 @@ Status add_finished_runs(Store& store, int count) {
                   "SELECT i, printf('old-run-%08d', (i * 7919) % 99999989), 9, 1, ?, 'ada', "
                   "'local', 1, 0, CASE WHEN i % 10 = 0 THEN 'Failed' ELSE 'Completed' END, 1, 1, "
                   "0, 0, 0, '', 7, ?, ?, ?, ?, '', 0, 0, '', 1, 0, 0, '', 0, NULL, 0, 'local', "
-                  "1, '' "
+                  "1, '', CASE WHEN i % 10 = 0 THEN 'Failed' ELSE 'Completed' END, NULL "
                   "FROM n",
               {count, experiment, at, at, at, at}));
     TRY(t.run("INSERT INTO run_specs " + numbers + "SELECT i, ? FROM n", {count, json}));
     TRY(t.run("INSERT INTO attempts " + numbers +
-                  "SELECT i, 1, 'here', ?, ?, ?, 'ended', 6, 0.1, 0, 0, '', 1, '' FROM n",
+                  "SELECT i, 1, 'here', ?, ?, ?, 'ended', 6, 0.1, 0, 0, '', 1, '', 0, '' FROM n",
               {count, at, at, at}));
     TRY(t.run("INSERT INTO events " + numbers +
                   ", k (seq, kind) AS (VALUES (1, 'submitted'), (2, 'queued'), (3, "

@@ -7,9 +7,7 @@ namespace trainyard::store {
 namespace {
 
 std::string to_text(const std::map<std::string, std::string>& map) {
-  wire::Json object = wire::Json::object();
-  for (const auto& [key, value] : map) object[key] = value;
-  return wire::dump(object);
+  return wire::dump(wire::Json(map));
 }
 
 Result<std::map<std::string, std::string>> to_map(std::string_view text) {
@@ -61,6 +59,35 @@ Status save_labels(db::Transaction& transaction, int64_t run, const Labels& labe
                       "tags = excluded.tags, properties = excluded.properties",
                       {run, labels.display_name, labels.description, to_text(labels.tags),
                        to_text(labels.properties)}));
+  return save_tags(transaction, run, labels.tags);
+}
+
+Status save_tags(db::Transaction& transaction, int64_t run,
+                 const std::map<std::string, std::string>& tags) {
+  std::map<std::string, std::string> before;
+  {
+    TRY_SET(db::Statement rows,
+            transaction.query("SELECT name, value FROM run_tags WHERE run = ?", {run}));
+    while (true) {
+      TRY_SET(const bool more, rows.next());
+      if (!more) break;
+      before[rows.text(0)] = rows.text(1);
+    }
+  }
+  for (const auto& [name, value] : before) {
+    if (tags.contains(name)) continue;
+    TRY(transaction.run("DELETE FROM run_tags WHERE run = ? AND name = ?", {run, name}));
+  }
+  for (const auto& [name, value] : tags) {
+    const auto known = before.find(name);
+    if (known != before.end() && known->second == value) continue;
+    TRY(
+        transaction.run("INSERT INTO run_tags (run, name, value, workspace_id, experiment_id) "
+                        "SELECT number, ?, ?, workspace_id, experiment_id FROM runs "
+                        "WHERE number = ? "
+                        "ON CONFLICT (run, name) DO UPDATE SET value = excluded.value",
+                        {name, value, run}));
+  }
   return {};
 }
 

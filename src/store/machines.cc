@@ -112,12 +112,13 @@ Result<Token> insert_node_token(db::Transaction& transaction, const NewNodeToken
               .kind = "node",
               .label = wanted.label,
               .created = now,
-              .expires = wanted.expires};
+              .expires = wanted.expires,
+              .parent = wanted.parent};
   TRY_SET(db::Statement made,
-          transaction.query(
-              "INSERT INTO tokens (hash, kind, user_name, label, created, expires) "
-              "VALUES (?, 'node', ?, ?, ?, ?) RETURNING id",
-              {sha256(wanted.secret).hex(), wanted.by, wanted.label, now, wanted.expires}));
+          transaction.query("INSERT INTO tokens (hash, kind, user_name, label, created, expires, "
+                            "parent) VALUES (?, 'node', ?, ?, ?, ?, ?) RETURNING id",
+                            {sha256(wanted.secret).hex(), wanted.by, wanted.label, now,
+                             wanted.expires, wanted.parent}));
   TRY_SET(const bool any, made.next());
   ENSURE(any);
   token.id = made.integer(0);

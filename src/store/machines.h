@@ -24,6 +24,7 @@ struct NewNodeToken {
   std::string secret;
   std::string label;
   WallTime expires{};
+  std::optional<int64_t> parent = {};  // The token that makes it.
 };
 Result<Token> insert_node_token(db::Transaction& transaction, const NewNodeToken& token,
                                 WallTime now);

@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "model/limits.h"
 
 namespace trainyard::store {
 namespace {
 
-constexpr int kPointsMax = 10'000;  // Of one page.
+constexpr int kPointsMax = 10'000;       // Of one page.
+constexpr int kTextMax = 64 * 1024;      // Of a latest value, in bytes.
+constexpr int kEntryTextMax = 1 * 1024;  // The same in a list.
 
 std::optional<std::string_view> text_of(const Point& point) {
   if (point.value) return std::nullopt;
@@ -30,6 +33,32 @@ Metric read_metric(const db::Statement& row, int column) {
                 .last = read_point(row, column + 3)};
   metric.last.number = metric.points - 1;
   return metric;
+}
+
+// In the order in which they were first told. The index by name finds the first of 200,000 as
+// quickly as the first of ten.
+Status add_some(db::Db& db, Run& run, int limit, int text_max) {
+  std::vector<std::pair<int64_t, Metric>> found;
+  TRY_SET(db::Statement metrics,
+          db.query("SELECT id, name, kind, points, last_at, last_step, last_value, "
+                   "CASE WHEN length(last_text) <= ? THEN last_text END "
+                   "FROM metrics WHERE run = ? ORDER BY name LIMIT ?",
+                   {text_max, run.number, limit}));
+  while (true) {
+    TRY_SET(const bool more, metrics.next());
+    if (!more) break;
+    found.emplace_back(metrics.integer(0), read_metric(metrics, 1));
+  }
+  std::ranges::sort(found, {}, &std::pair<int64_t, Metric>::first);
+  for (auto& [id, metric] : found) run.metrics.push_back(std::move(metric));
+  TRY_SET(db::Statement parameters,
+          db.query("SELECT name, value FROM parameters WHERE run = ? ORDER BY name LIMIT ?",
+                   {run.number, limit}));
+  while (true) {
+    TRY_SET(const bool more, parameters.next());
+    if (!more) return {};
+    run.parameters[parameters.text(0)] = parameters.text(1);
+  }
 }
 
 }  // namespace
@@ -78,34 +107,35 @@ Status PointBatch::write_series(db::Transaction& transaction, int64_t run, const
   return {};
 }
 
-Status add_metrics(db::Db& db, std::span<Run> runs) {
-  if (runs.empty()) return {};
-  // A list has no question mark of its own; as JSON it is one text, and the statement stays one.
-  std::string numbers = "[";
-  std::map<int64_t, Run*> by_number;
-  for (Run& run : runs) {
-    numbers += (numbers.size() == 1 ? "" : ",") + std::to_string(run.number);
-    by_number[run.number] = &run;
-  }
-  numbers += "]";
-  TRY_SET(db::Statement metrics,
-          db.query("SELECT run, name, kind, points, last_at, last_step, last_value, "
-                   "CASE WHEN length(last_text) <= 65536 THEN last_text END "
-                   "FROM metrics WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, id",
-                   {numbers}));
-  while (true) {
-    TRY_SET(const bool more, metrics.next());
-    if (!more) break;
-    by_number.at(metrics.integer(0))->metrics.push_back(read_metric(metrics, 1));
-  }
-  TRY_SET(db::Statement parameters, db.query("SELECT run, name, value FROM parameters WHERE run IN "
-                                             "(SELECT value FROM json_each(?))",
-                                             {numbers}));
-  while (true) {
-    TRY_SET(const bool more, parameters.next());
-    if (!more) return {};
-    by_number.at(parameters.integer(0))->parameters[parameters.text(1)] = parameters.text(2);
-  }
+Status add_metrics(db::Db& db, Run& run) { return add_some(db, run, -1, kTextMax); }
+
+Status add_entry_metrics(db::Db& db, Run& run) {
+  return add_some(db, run, static_cast<int>(limits::kEntryFields), kEntryTextMax);
+}
+
+Result<std::optional<WallTime>> last_point_time(db::Db& db, int64_t run, std::string_view name) {
+  TRY_SET(db::Statement row,
+          db.query("SELECT last_at FROM metrics WHERE run = ? AND name = ?", {run, name}));
+  TRY_SET(const bool any, row.next());
+  if (!any) return std::optional<WallTime>();
+  return std::optional(row.time(0));
+}
+
+Result<bool> has_metric(db::Db& db, int64_t run, std::string_view name) {
+  TRY_SET(const std::optional<WallTime> last, last_point_time(db, run, name));
+  return last.has_value();
+}
+
+Result<size_t> count_metrics(db::Db& db, int64_t run) {
+  TRY_SET(db::Statement row, db.query("SELECT COUNT(*) FROM metrics WHERE run = ?", {run}));
+  TRY_SET(const bool any, row.next());
+  return any ? static_cast<size_t>(row.integer(0)) : 0;
+}
+
+Result<size_t> count_parameters(db::Db& db, int64_t run) {
+  TRY_SET(db::Statement row, db.query("SELECT COUNT(*) FROM parameters WHERE run = ?", {run}));
+  TRY_SET(const bool any, row.next());
+  return any ? static_cast<size_t>(row.integer(0)) : 0;
 }
 
 Result<SeriesPage> load_series(db::Db& db, int64_t run, std::string_view name, int64_t from,

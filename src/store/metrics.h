@@ -1,6 +1,6 @@
 #pragma once
 
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,10 +34,19 @@ class PointBatch {
   std::map<std::string, size_t, std::less<>> by_name_;
 };
 
-// Fills in `metrics` and the parameters told by scripts, of all of them in two questions. A latest
-// value of more than 64 kB is left out, lest a list of runs carry a thousand tables; load_series()
-// has it.
-Status add_metrics(db::Db& db, std::span<Run> runs);
+// Fills in `metrics` and the parameters told by scripts. A latest value of more than 64 kB is left
+// out; load_series() has it.
+Status add_metrics(db::Db& db, Run& run);
+// The same for an entry of a list: at most limits::kEntryFields of each, the first by name, and no
+// latest value of more than 1 kB.
+Status add_entry_metrics(db::Db& db, Run& run);
+
+// When the newest point of a series was told; none: there is no such metric.
+Result<std::optional<WallTime>> last_point_time(db::Db& db, int64_t run, std::string_view name);
+
+Result<bool> has_metric(db::Db& db, int64_t run, std::string_view name);
+Result<size_t> count_metrics(db::Db& db, int64_t run);
+Result<size_t> count_parameters(db::Db& db, int64_t run);  // Those that scripts told.
 
 struct SeriesPage {
   Metric metric;

@@ -18,11 +18,13 @@ std::unique_ptr<db::Db> opened(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("the steps count up by one from the first") {
-  int expected = 1;
+TEST_CASE("the steps are in order, and none is empty") {
+  int before = 0;
   for (const Migration& step : store::migrations()) {
-    CHECK(step.version == expected++);
+    CHECK(step.version > before);
+    before = step.version;
     CHECK(!step.sql.empty());
+    before = step.version;
   }
 }
 
@@ -80,4 +82,40 @@ TEST_CASE("a home of the first version opens with this program") {
   const auto users = (*store)->users();
   REQUIRE(users);
   CHECK(users->size() == 2);
+}
+
+TEST_CASE("the runs of an older home are found by tag, outcome and user, and counted") {
+  TempDir dir;
+  FakeClock clock;
+  {
+    const auto db = opened(dir.path());
+    REQUIRE(store::migrate(*db, store::migrations().first(8)));
+    REQUIRE(db->script(
+        "INSERT INTO workspaces (id, name, subscription_id, resource_group, created_by, created) "
+        "VALUES (1, 'default', '', '', 'ada', 1);"
+        "INSERT INTO experiments (id, workspace_id, name, created) VALUES (1, 1, 'old', 1);"
+        "INSERT INTO runs (id, version, workspace_id, experiment_id, user_name, target, cpus, "
+        "memory_bytes, status, final, attempt, lost_early, cancel_asked, error, event_seq, "
+        "event_at, created, outputs, snapshot_files, snapshot_bytes, spec_hash) VALUES "
+        "('a', 1, 1, 1, 'ada', 'local', 1, 0, 'Completed', 1, 1, 0, 0, '', 1, 1, 1, '', 0, 0, ''),"
+        "('b', 1, 1, 1, 'bob', 'local', 1, 0, 'Queued', 0, 1, 0, 0, '', 1, 1, 1, '', 0, 0, '');"
+        "INSERT INTO run_specs (run, spec) VALUES "
+        "(1, '{\"command\":[\"true\"],\"tags\":{\"model\":\"m1\"}}'),"
+        "(2, '{\"command\":[\"true\"],\"tags\":{\"model\":\"m1\"}}');"
+        "INSERT INTO run_labels (run, display_name, description, tags, properties) VALUES "
+        "(2, '', '', '{\"model\":\"m2\"}', '{}');"));
+  }
+  const auto store = store::Store::open(dir.path() / "trainyard.db", clock);
+  REQUIRE_MESSAGE(store, (store ? "" : store.error().message));
+  const auto only = [&](const store::RunFilter& filter) -> std::string {
+    const auto runs = (*store)->runs(filter);
+    REQUIRE(runs);
+    return runs->size() == 1 ? runs->front().id.value : std::to_string(runs->size()) + " runs";
+  };
+  CHECK(only({.tags = {{"model", "m1"}}}) == "a");
+  CHECK(only({.tags = {{"model", "m2"}}}) == "b");
+  CHECK(only({.status = "Completed"}) == "a");
+  CHECK(only({.user = "bob"}) == "b");
+  CHECK((*store)->experiments("default")->front().run_count == 2);
+  CHECK((*store)->check());
 }

@@ -5,13 +5,27 @@
 namespace trainyard::store {
 namespace {
 
-constexpr int kConnectionsMax = 4;  // Half a megabyte each; more readers than cores gain nothing.
 constexpr int kCacheKb = 512;
+constexpr milliseconds kFirstTryMax{50};
+constexpr milliseconds kReadMax{10'000};
+
+std::unexpected<Error> too_slow(ReadKind kind) {
+  if (kind == ReadKind::first_try) {
+    return fail(ErrorKind::cancelled, "the database did not answer within 50 ms");
+  }
+  return fail(ErrorKind::unavailable, "the database did not answer within 10 s",
+              "Ask for less: name a workspace, an experiment or a status, or fewer rows.");
+}
 
 }  // namespace
 
-Status Readers::read(const std::function<Status(db::Db&)>& look) {
-  TRY_SET(std::unique_ptr<db::Db> connection, take());
+Status Readers::read(const std::function<Status(db::Db&)>& look, ReadKind kind) {
+  Pool& pool = kind == ReadKind::slow ? slow_ : normal_;
+  TRY_SET(std::unique_ptr<db::Db> connection, take(pool));
+  const SteadyTime until =
+      clock_.steady() + (kind == ReadKind::first_try ? kFirstTryMax : kReadMax);
+  bool late = false;
+  connection->give_up_when([&] { return late = clock_.steady() > until; });
   const auto looked = [&]() -> Status {
     try {
       TRY_SET(const db::Transaction transaction,
@@ -21,34 +35,36 @@ Status Readers::read(const std::function<Status(db::Db&)>& look) {
       return fail(ErrorKind::internal, thrown.what());
     }
   }();
-  give_back(std::move(connection));
+  connection->give_up_when(nullptr);
+  give_back(pool, std::move(connection));
+  if (!looked && late) return too_slow(kind);
   return looked;
 }
 
-Result<std::unique_ptr<db::Db>> Readers::take() {
+Result<std::unique_ptr<db::Db>> Readers::take(Pool& pool) {
   std::unique_lock lock(mutex_);
-  free_one_.wait(lock, [&] { return !free_.empty() || open_ < kConnectionsMax; });
-  if (!free_.empty()) {
-    std::unique_ptr<db::Db> connection = std::move(free_.back());
-    free_.pop_back();
+  pool.free_one.wait(lock, [&] { return !pool.free.empty() || pool.open < pool.max; });
+  if (!pool.free.empty()) {
+    std::unique_ptr<db::Db> connection = std::move(pool.free.back());
+    pool.free.pop_back();
     return connection;
   }
-  ++open_;
+  ++pool.open;
   lock.unlock();
   Result<std::unique_ptr<db::Db>> made =
       db::Db::open(database_, {.access = db::Access::read, .cache_kb = kCacheKb});
   if (!made) {
     lock.lock();
-    --open_;
-    free_one_.notify_one();
+    --pool.open;
+    pool.free_one.notify_one();
   }
   return made;
 }
 
-void Readers::give_back(std::unique_ptr<db::Db> connection) {
+void Readers::give_back(Pool& pool, std::unique_ptr<db::Db> connection) {
   std::lock_guard lock(mutex_);
-  free_.push_back(std::move(connection));
-  free_one_.notify_one();
+  pool.free.push_back(std::move(connection));
+  pool.free_one.notify_one();
 }
 
 }  // namespace trainyard::store

@@ -7,26 +7,35 @@
 #include <vector>
 
 #include "db/db.h"
+#include "store/store.h"
 
 namespace trainyard::store {
 
 // A few connections that only read, opened when first needed. Thread-safe.
 class Readers {
  public:
-  explicit Readers(fs::path database) : database_(std::move(database)) {}
+  Readers(fs::path database, Clock& clock) : database_(std::move(database)), clock_(clock) {}
 
   // `look` sees one state of the database throughout; any thread, several at once.
-  Status read(const std::function<Status(db::Db&)>& look);
+  Status read(const std::function<Status(db::Db&)>& look, ReadKind kind);
 
  private:
-  Result<std::unique_ptr<db::Db>> take();
-  void give_back(std::unique_ptr<db::Db> connection);
+  // Connections of one kind; the slow reads have their own.
+  struct Pool {
+    const int max;
+    std::condition_variable free_one{};
+    std::vector<std::unique_ptr<db::Db>> free{};
+    int open = 0;
+  };
+
+  Result<std::unique_ptr<db::Db>> take(Pool& pool);
+  void give_back(Pool& pool, std::unique_ptr<db::Db> connection);
 
   const fs::path database_;
+  Clock& clock_;
   std::mutex mutex_;
-  std::condition_variable free_one_;
-  std::vector<std::unique_ptr<db::Db>> free_;
-  int open_ = 0;
+  Pool normal_{.max = 4};  // Half a megabyte each; more readers than cores gain nothing.
+  Pool slow_{.max = 2};
 };
 
 }  // namespace trainyard::store

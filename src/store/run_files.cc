@@ -20,7 +20,7 @@ Result<std::vector<Store::RunFile>> list_run_files(db::Db& db, const RunId& run)
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return files;
-    files.push_back({rows.integer(0), rows.text(1)});
+    files.push_back({rows.integer(0), rows.text(1), false});
   }
 }
 
@@ -32,7 +32,7 @@ Result<std::optional<Store::RunFile>> find_run_file(db::Db& db, const RunId& run
                    {run.value, path}));
   TRY_SET(const bool any, row.next());
   if (!any) return std::optional<Store::RunFile>();
-  return std::optional<Store::RunFile>({row.integer(0), std::string(path)});
+  return std::optional<Store::RunFile>({row.integer(0), std::string(path), false});
 }
 
 Result<Store::RunFile> get_or_create_run_file(db::Transaction& transaction, const RunId& run,
@@ -55,7 +55,7 @@ Result<Store::RunFile> get_or_create_run_file(db::Transaction& transaction, cons
   }
   TRY(transaction.run("INSERT INTO run_files (run, number, path) VALUES (?, ?, ?)",
                       {head.number, number, path}));
-  return Store::RunFile{number, std::string(path)};
+  return Store::RunFile{number, std::string(path), true};
 }
 
 }  // namespace trainyard::store

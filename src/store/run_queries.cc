@@ -1,12 +1,13 @@
 #include "store/run_queries.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/text.h"
+#include "store/deletion.h"
 #include "store/labels.h"
 #include "store/metrics.h"
-#include "store/workspaces.h"
+#include "store/run_list.h"
+#include "store/warnings.h"
 #include "wire/json.h"
 
 namespace trainyard::store {
@@ -88,106 +89,22 @@ Result<std::vector<RunEventRecord>> events_of(db::Db& db, int64_t run) {
   }
 }
 
-// The filter as SQL. Numbers are written into it, so that the planner sees which index fits; text
-// stays a question mark.
-struct Where {
-  std::string sql;
-  bool nothing = false;  // No run can be in it.
-};
-
-Result<Where> where_of(db::Db& db, const RunFilter& filter) {
-  Where where;
-  std::optional<int64_t> workspace;
-  if (!filter.workspace.empty()) {
-    TRY_SET(const Workspace found, load_workspace(db, filter.workspace));
-    workspace = found.id;
-  }
-  if (!filter.experiment.empty()) {
-    const std::string in_workspace =
-        workspace ? " AND workspace_id = " + std::to_string(*workspace) : std::string();
-    TRY_SET(db::Statement rows, db.query("SELECT id FROM experiments WHERE name = ?" + in_workspace,
-                                         {filter.experiment}));
-    std::string ids;
-    while (true) {
-      TRY_SET(const bool more, rows.next());
-      if (!more) break;
-      ids += (ids.empty() ? "" : ", ") + std::to_string(rows.integer(0));
-    }
-    where.nothing = ids.empty();
-    where.sql += " AND r.experiment_id IN (" + ids + ")";
-  } else if (workspace) {
-    where.sql += " AND r.workspace_id = " + std::to_string(*workspace);
-  }
-  if (filter.parent > 0) {
-    where.sql += " AND r.parent = " + std::to_string(filter.parent);
-  } else if (!filter.children) {
-    where.sql += " AND r.parent IS NULL";
-  }
-  if (filter.archived != RunFilter::Archived::any) {
-    where.sql += filter.archived == RunFilter::Archived::only ? " AND r.archived = 1"
-                                                              : " AND r.archived = 0";
-  }
-  if (!filter.status.empty()) {
-    TRY_SET(const RunStatus status, run_status_from(filter.status));
-    where.sql += std::string(" AND r.final = ") + (is_final(status) ? "1" : "0") +
-                 " AND r.status = '" + std::string(to_string(status)) + "'";
-  }
-  return where;
-}
-
-// Tags as they are now: of the row, else of the spec. A value compares as text.
-std::string tag_condition(const RunFilter& filter) {
-  if (filter.tag.empty()) return {};
-  return " AND EXISTS (SELECT 1 FROM json_each(COALESCE(l.tags, json_extract(s.spec, '$.tags'))) t "
-         "WHERE t.key = ? AND (? = '' OR t.value = ?))";
-}
-
-int limit_of(const RunFilter& filter) { return std::clamp(filter.limit, 1, kRunsMax); }
-
-constexpr std::string_view kAmongTheNewest =
-    " AND r.number > (SELECT MAX(number) FROM runs) - 5000";
-
-// The newest that `where` leaves.
-Result<std::vector<Run>> page_of(db::Db& db, const RunFilter& filter, const std::string& where) {
-  const int64_t before = filter.before > 0 ? filter.before : std::numeric_limits<int64_t>::max();
-  // Their numbers first: where they must be sorted, that is all there is to carry.
-  const std::string joined = filter.tag.empty() ? std::string()
-                                                : " JOIN run_specs s ON s.run = r.number"
-                                                  " LEFT JOIN run_labels l ON l.run = r.number";
-  const std::string numbers = "SELECT r.number FROM runs r" + joined + " WHERE r.number < ?" +
-                              where + " AND (? = '' OR r.target = ?)" + tag_condition(filter) +
-                              " ORDER BY r.number DESC LIMIT ?";
-  const std::string sql =
-      std::string(kSelectRun) + "WHERE r.number IN (" + numbers + ") ORDER BY r.number DESC";
-  const int limit = limit_of(filter);
-  TRY_SET(db::Statement rows, filter.tag.empty()
-                                  ? db.query(sql, {before, filter.target, filter.target, limit})
-                                  : db.query(sql, {before, filter.target, filter.target, filter.tag,
-                                                   filter.tag_value, filter.tag_value, limit}));
-  std::vector<Run> runs;
-  while (true) {
-    TRY_SET(const bool more, rows.next());
-    if (!more) return runs;
-    TRY_SET(Run run, read_run(rows));
-    runs.push_back(std::move(run));
-  }
-}
-
 }  // namespace
 
 Result<Run> load_run(db::Db& db, const RunId& id, Detail detail) {
-  static const std::string kSql = std::string(kSelectRun) + "WHERE r.id = ?";
+  static const std::string kSql = std::string(kSelectRun) + "WHERE r.id = ? AND r.deleted IS NULL";
   Run run;
   {
     TRY_SET(db::Statement row, db.query(kSql, {id.value}));
     TRY_SET(const bool any, row.next());
-    if (!any) return no_such_run(id.value);
+    if (!any) return no_such_run_now(db, id.value);
     TRY_SET(run, read_run(row));
   }
   if (detail == Detail::whole) {
     TRY_SET(run.attempts, attempts_of(db, run.number));
     TRY_SET(run.events, events_of(db, run.number));
-    TRY(add_metrics(db, {&run, 1}));
+    TRY_SET(run.warnings, load_warnings(db, run.number));
+    TRY(add_metrics(db, run));
   }
   return run;
 }
@@ -197,7 +114,8 @@ Result<RunId> find_run_id(db::Db& db, std::string_view beginning) {
   // Ids are ASCII: this byte is behind all of them.
   const std::string behind = std::string(beginning) + "\xff";
   TRY_SET(db::Statement rows,
-          db.query("SELECT id FROM runs WHERE id >= ? AND id < ? ORDER BY id LIMIT 4",
+          db.query("SELECT id FROM runs WHERE id >= ? AND id < ? AND deleted IS NULL "
+                   "ORDER BY id LIMIT 4",
                    {beginning, behind}));
   std::vector<std::string> found;
   while (true) {
@@ -205,7 +123,7 @@ Result<RunId> find_run_id(db::Db& db, std::string_view beginning) {
     if (!more) break;
     found.push_back(rows.text(0));
   }
-  if (found.empty()) return no_such_run(beginning);
+  if (found.empty()) return no_such_run_now(db, beginning);
   if (found.size() == 1 || found.front() == beginning) return RunId{found.front()};
   const std::string more = found.size() > 3 ? ", …" : "";
   found.resize(std::min<size_t>(found.size(), 3));
@@ -216,24 +134,28 @@ Result<RunId> find_run_id(db::Db& db, std::string_view beginning) {
 }
 
 Result<std::vector<Run>> list_runs(db::Db& db, const RunFilter& filter) {
+  static const std::string kSql = std::string(kSelectRun) +
+                                  "WHERE r.number IN (SELECT value FROM json_each(?)) "
+                                  "ORDER BY r.number DESC";
   std::vector<Run> runs;
-  TRY_SET(const Where where, where_of(db, filter));
-  if (where.nothing) return runs;
-  // A queue may be very long, and its index has another order. Mostly the page is among those who
-  // came last, and the index alone tells who did.
-  if (filter.status == to_string(RunStatus::queued) && filter.before == 0) {
-    TRY_SET(runs, page_of(db, filter, where.sql + std::string(kAmongTheNewest)));
+  TRY_SET(const std::vector<int64_t> numbers,
+          list_run_numbers(db, filter, std::clamp(filter.limit, 1, kRunsMax)));
+  if (numbers.empty()) return runs;
+  // A list has no question mark of its own; as JSON it is one text, and the statement stays one.
+  TRY_SET(db::Statement rows, db.query(kSql, {wire::dump(wire::Json(numbers))}));
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) break;
+    TRY_SET(Run run, read_run(rows));
+    runs.push_back(std::move(run));
   }
-  if (runs.size() < static_cast<size_t>(limit_of(filter))) {
-    TRY_SET(runs, page_of(db, filter, where.sql));
-  }
-  TRY(add_metrics(db, runs));
+  for (Run& run : runs) TRY(add_entry_metrics(db, run));
   return runs;
 }
 
 Result<int64_t> count_runs_in(db::Db& db, RunStatus status) {
   TRY_SET(db::Statement row,
-          db.query(is_final(status) ? "SELECT COUNT(*) FROM runs WHERE final = 1 AND status = ?"
+          db.query(is_final(status) ? "SELECT COUNT(*) FROM runs WHERE outcome = ?"
                                     : "SELECT COUNT(*) FROM runs WHERE final = 0 AND status = ?",
                    {to_string(status)}));
   TRY_SET(const bool any, row.next());

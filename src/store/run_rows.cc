@@ -4,6 +4,8 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "store/deletion.h"
+#include "store/labels.h"
 #include "store/run_queries.h"
 #include "wire/json.h"
 
@@ -123,25 +125,40 @@ Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run) {
   }
   TRY(transaction.run("INSERT INTO run_specs (run, spec) VALUES (?, ?)",
                       {head.number, run.spec_json}));
+  TRY(save_tags(transaction, head.number, run.spec.tags));
   return head;
 }
 
+// Only the end of a run sets `outcome`: naming the column in every change would rewrite the run's
+// entries in all indexes of lists.
+constexpr std::string_view kSaveOpen =
+    "UPDATE runs SET version = version + 1, status = ?, attempt = ?, lost_early = ?, "
+    "cancel_asked = ?, exit_code = ?, error = ?, event_seq = ?, event_at = ?, started = ?, "
+    "ended = ?, outputs = ?, retries = ?, held = ? WHERE number = ? AND version = ?";
+constexpr std::string_view kSaveFinal =
+    "UPDATE runs SET version = version + 1, status = ?1, attempt = ?2, lost_early = ?3, "
+    "cancel_asked = ?4, exit_code = ?5, error = ?6, event_seq = ?7, event_at = ?8, started = ?9, "
+    "ended = ?10, outputs = ?11, retries = ?12, held = ?13, final = 1, outcome = ?1 "
+    "WHERE number = ?14 AND version = ?15";
+
 Status save_run(db::Transaction& transaction, RunHead& head) {
-  TRY_SET(
-      const int64_t changed,
-      transaction.run(
-          "UPDATE runs SET version = version + 1, status = ?, final = ?, attempt = ?, "
-          "lost_early = ?, cancel_asked = ?, exit_code = ?, error = ?, event_seq = ?, "
-          "event_at = ?, started = ?, ended = ?, outputs = ?, retries = ?, archived = ?, "
-          "held = ? WHERE number = ? AND version = ?",
-          {to_string(head.life.status), is_final(head.life.status) ? 1 : 0, head.life.attempt,
-           head.life.lost_early, head.life.cancel_asked ? 1 : 0, head.life.exit_code,
-           head.life.error, head.event_seq, head.event_at, head.started, head.ended, head.outputs,
-           head.life.retries, head.archived ? 1 : 0, head.held, head.number, head.version}));
+  TRY_SET(const int64_t changed,
+          transaction.run(is_final(head.life.status) ? kSaveFinal : kSaveOpen,
+                          {to_string(head.life.status), head.life.attempt, head.life.lost_early,
+                           head.life.cancel_asked ? 1 : 0, head.life.exit_code, head.life.error,
+                           head.event_seq, head.event_at, head.started, head.ended, head.outputs,
+                           head.life.retries, head.held, head.number, head.version}));
   if (changed != 1) {
     return fail(ErrorKind::conflict, "run " + head.id.value + " was changed meanwhile");
   }
   ++head.version;
+  return {};
+}
+
+Status save_archived(db::Transaction& transaction, RunHead& head, bool archived) {
+  head.archived = archived;
+  TRY(transaction.run("UPDATE runs SET archived = ? WHERE number = ?",
+                      {archived ? 1 : 0, head.number}));
   return {};
 }
 
@@ -223,8 +240,11 @@ Result<std::vector<HeldRun>> held_runs(db::Db& db) {
 
 Result<std::vector<RunId>> live_runs(db::Db& db) {
   std::vector<RunId> ids;
-  TRY_SET(db::Statement rows, db.query("SELECT id FROM runs WHERE final = 0 AND status <> 'Queued' "
-                                       "AND interactive = 0 ORDER BY number"));
+  // Named one by one: of "all but Queued" SQLite would make a scan of the whole history.
+  TRY_SET(db::Statement rows,
+          db.query("SELECT id FROM runs WHERE final = 0 AND status IN ('NotStarted', "
+                   "'Provisioning', 'Preparing', 'Starting', 'Running', 'Finalizing', "
+                   "'CancelRequested') AND interactive = 0 ORDER BY number"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return ids;
@@ -234,7 +254,7 @@ Result<std::vector<RunId>> live_runs(db::Db& db) {
 
 Result<std::vector<RunId>> open_children(db::Db& db, int64_t run) {
   std::vector<RunId> ids;
-  TRY_SET(db::Statement rows, db.query("SELECT id FROM runs WHERE parent = ? AND final = 0 AND "
+  TRY_SET(db::Statement rows, db.query("SELECT id FROM runs WHERE parent = ? AND outcome = '' AND "
                                        "interactive = 1 ORDER BY number",
                                        {run}));
   while (true) {
@@ -248,10 +268,16 @@ Result<int64_t> get_or_create_experiment(db::Transaction& transaction, int64_t w
                                          std::string_view name, WallTime now) {
   {
     TRY_SET(db::Statement found,
-            transaction.query("SELECT id FROM experiments WHERE workspace_id = ? AND name = ?",
+            transaction.query("SELECT id, deleted FROM experiments WHERE workspace_id = ? AND "
+                              "name = ?",
                               {workspace, name}));
     TRY_SET(const bool any, found.next());
-    if (any) return found.integer(0);
+    if (any) {
+      const int64_t id = found.integer(0);
+      // A run in a deleted experiment brings it back, without its deleted runs.
+      if (!found.is_null(1)) TRY(show_experiment(transaction, id));
+      return id;
+    }
   }
   TRY_SET(db::Statement made, transaction.query("INSERT INTO experiments (workspace_id, name, "
                                                 "created) VALUES (?, ?, ?) RETURNING id",
@@ -272,8 +298,17 @@ Status remember_snapshot(db::Transaction& transaction, std::string_view tree,
                          const KnownSnapshot& snapshot, WallTime now) {
   TRY(
       transaction.run("INSERT INTO snapshots (tree, files, bytes, verified) VALUES (?, ?, ?, ?) "
-                      "ON CONFLICT (tree) DO NOTHING",
+                      "ON CONFLICT (tree) DO UPDATE SET verified = excluded.verified "
+                      "WHERE verified < excluded.verified - 3600000000",
                       {tree, snapshot.files, snapshot.bytes, now}));
+  return {};
+}
+
+Status remember_tree(db::Transaction& transaction, int64_t workspace, std::string_view tree) {
+  TRY(
+      transaction.run("INSERT INTO workspace_trees (tree, workspace_id) VALUES (?, ?) "
+                      "ON CONFLICT DO NOTHING",
+                      {tree, workspace}));
   return {};
 }
 

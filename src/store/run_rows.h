@@ -55,8 +55,11 @@ Result<RunHead> run_head(db::Db& db, const RunId& id);
 Result<std::optional<RunHead>> find_run_head(db::Db& db, const RunId& id);
 // In status NotStarted, without an event; the caller takes it on from there.
 Result<RunHead> insert_run(db::Transaction& transaction, const NewRun& run);
-// Keeps what changed and raises the version; conflict when another change came between.
+// Keeps what changed, but for `archived`, and raises the version; conflict when another change came
+// between.
 Status save_run(db::Transaction& transaction, RunHead& head);
+// Apart from save_run(), because it moves the run in the indexes of lists. save_run() must follow.
+Status save_archived(db::Transaction& transaction, RunHead& head, bool archived);
 // The next of the run's events, in `head` too: save_run() must follow. Its time is not before the
 // previous one's.
 Status add_event(db::Transaction& transaction, RunHead& head, const RunEventRecord& event);
@@ -65,7 +68,9 @@ Status add_event(db::Transaction& transaction, RunHead& head, const RunEventReco
 struct AttemptRow {
   Attempt attempt;
   std::string phase;       // The last kind reported; empty before the first.
-  int64_t report_seq = 0;  // The last report taken.
+  int64_t report_seq = 0;  // The last report taken,
+  int64_t sample_seq = 0;  // and the last sample.
+  std::string instance;    // The supervisor that claimed it; empty: none yet.
 };
 Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number);
 Status insert_attempt(db::Transaction& transaction, int64_t run, const AttemptRow& row);
@@ -73,6 +78,8 @@ Status save_attempt(db::Transaction& transaction, int64_t run, const AttemptRow&
 // The attempt's only token from now on.
 Status set_attempt_token(db::Transaction& transaction, const RunHead& head, int attempt,
                          std::string_view secret, WallTime now);
+// The SHA-256 of the attempt's only token, in hex.
+Result<std::string> attempt_token_hash(db::Db& db, int64_t run, int attempt);
 // Ended, and perhaps still with something on its node.
 struct UnreleasedAttempt {
   AttemptId attempt;
@@ -123,9 +130,13 @@ Result<int64_t> get_or_create_experiment(db::Transaction& transaction, int64_t w
 struct KnownSnapshot {
   int64_t files = 0;
   int64_t bytes = 0;
+  bool checked = false;  // Its blobs were looked at just now; else the table said that it is whole.
 };
 Result<std::optional<KnownSnapshot>> known_snapshot(db::Db& db, std::string_view tree);
+// Also notes that it was submitted again, to the hour: garbage collection leaves it alone.
 Status remember_snapshot(db::Transaction& transaction, std::string_view tree,
                          const KnownSnapshot& snapshot, WallTime now);
+// A run of the workspace names it.
+Status remember_tree(db::Transaction& transaction, int64_t workspace, std::string_view tree);
 
 }  // namespace trainyard::store

@@ -1,5 +1,7 @@
 #include "store/store.h"
 
+#include <fcntl.h>
+
 #include "base/check.h"
 #include "base/id.h"
 #include "store/migrate.h"
@@ -38,12 +40,14 @@ class SqlStore final : public Store {
         clock_(clock),
         reserve_(options.reserve),
         writer_(std::move(db), reserve_),
-        readers_(database_) {}
+        readers_(database_, clock) {}
 
   Status write(Durable durable, std::function<Status(db::Transaction&)> change) override {
     return writer_.write(durable, change);
   }
-  Status read(const std::function<Status(db::Db&)>& look) override { return readers_.read(look); }
+  Status read(const std::function<Status(db::Db&)>& look, ReadKind kind) override {
+    return readers_.read(look, kind);
+  }
   Status check_space() override { return reserve_.check(); }
 
   Result<WallTime> newest_time() override { return get<WallTime>(newest_time_in); }
@@ -78,10 +82,11 @@ class SqlStore final : public Store {
                  [&](db::Transaction& t) { return remove_user(t, name, clock_.wall()); });
   }
   Result<NewToken> create_token(std::string_view user, std::string_view label,
-                                std::optional<WallTime> expires) override {
+                                std::optional<WallTime> expires,
+                                const TokenLimits& limits) override {
     NewToken made{.secret = new_secret("tyu_")};
     TRY_SET(made.token, change<Token>([&](db::Transaction& t) {
-              return insert_token(t, user, label, made.secret, expires, clock_.wall());
+              return insert_token(t, {user, label, made.secret, expires, limits}, clock_.wall());
             }));
     return made;
   }
@@ -134,10 +139,12 @@ class SqlStore final : public Store {
   template <class T, class F>
   Result<T> get(F&& look) {
     std::optional<T> got;
-    TRY(readers_.read([&](db::Db& db) -> Status {
-      TRY_SET(got, look(db));
-      return {};
-    }));
+    TRY(read(
+        [&](db::Db& db) -> Status {
+          TRY_SET(got, look(db));
+          return {};
+        },
+        ReadKind::normal));
     ENSURE(got);
     return *std::move(got);
   }
@@ -164,6 +171,8 @@ class SqlStore final : public Store {
 
 Result<std::unique_ptr<Store>> Store::open(const fs::path& database, Clock& clock,
                                            const StoreOptions& options) {
+  // SQLite would make it readable for all; the files beside it get the modes that it has.
+  TRY(open_file(database, O_RDWR | O_CREAT, 0600));
   TRY_SET(std::unique_ptr<db::Db> db,
           db::Db::open(database, {.cache_kb = kWriterCacheKb, .sync = options.sync}));
   TRY_WITHIN(database.string(), migrate(*db, migrations()));

@@ -20,16 +20,30 @@ namespace trainyard::store {
 struct RunFilter {
   std::string workspace;  // Empty: all.
   std::string experiment;
-  std::string status;  // The contract's word; empty: all.
+  std::string status;  // The contract's words, several by commas; empty: all.
   std::string target;
+  std::string user;
   int64_t parent = 0;     // Only its children.
   bool children = false;  // Children too; else only those without a parent, or of `parent`.
-  std::string tag;        // Only runs that have it, with this value unless it is empty.
-  std::string tag_value;
+  struct Tag {
+    std::string name;
+    std::optional<std::string> value;  // Any, where there is none.
+  };
+  std::vector<Tag> tags;  // Only runs that have all of them.
   enum class Archived { no, only, any };
   Archived archived = Archived::no;
+  bool deleted = false;  // Deleted ones too, which can be restored yet; children among them.
   int limit = 100;
-  int64_t before = 0;  // Only runs with a smaller `number`; 0: from the newest.
+  int64_t before = 0;           // Only runs with a smaller `number`; 0: from the newest.
+  std::vector<int64_t> closed;  // Ids of workspaces whose runs are left out.
+};
+
+// How long a read may take, and which connections it may use: however many slow readers there are,
+// others find a connection free.
+enum class ReadKind {
+  normal,     // At most 10 s, then `unavailable`.
+  first_try,  // At most 50 ms, then `cancelled`: the caller reads again, with `slow`.
+  slow,       // As long as `normal`, on connections that no other kind uses.
 };
 
 // Who a request comes from.
@@ -37,8 +51,13 @@ struct Identity {
   std::string user;
   Role role = Role::reader;
   std::optional<AttemptId> attempt;   // Set for an attempt's token.
+  std::optional<int64_t> workspace;   // The only one it may enter: of an attempt, its run's.
+  std::optional<int64_t> token;       // A user's token; none over the Unix socket.
+  std::optional<WallTime> expires;    // When that token does,
+  std::optional<Role> role_limit;     // and what it is limited to.
   std::optional<int64_t> node_token;  // Set for a one-time token of a machine that is to join.
   std::optional<int64_t> machine;     // Set for the credential of one that has.
+  bool handover = false;              // A ticket of model/handover.h: good for that alone.
 };
 
 struct StoreOptions {
@@ -62,7 +81,8 @@ class Store {
   // more if its first commit failed; it must not write() itself.
   virtual Status write(Durable durable, std::function<Status(db::Transaction&)> change) = 0;
   // Several reads that see one state (store/run_queries.h, store/run_rows.h).
-  virtual Status read(const std::function<Status(db::Db&)>& look) = 0;
+  virtual Status read(const std::function<Status(db::Db&)>& look,
+                      ReadKind kind = ReadKind::normal) = 0;
 
   // `no_space` while the reserve is given up: new runs are refused, those under way still end.
   virtual Status check_space() = 0;
@@ -90,9 +110,19 @@ class Store {
     Token token;
     std::string secret;  // Shown once; only its hash is kept.
   };
+  // What bounds a token beside its user.
+  struct TokenLimits {
+    std::optional<int64_t> parent = {};  // The token that makes it: it ends with that one.
+    std::optional<Role> role = {};       // At most this one.
+  };
   virtual Result<NewToken> create_token(std::string_view user, std::string_view label,
-                                        std::optional<WallTime> expires) = 0;
-  virtual Status revoke_token(int64_t id) = 0;
+                                        std::optional<WallTime> expires,
+                                        const TokenLimits& limits) = 0;
+  Result<NewToken> create_token(std::string_view user, std::string_view label,
+                                std::optional<WallTime> expires) {
+    return create_token(user, label, expires, {});
+  }
+  virtual Status revoke_token(int64_t id) = 0;  // And all that were made with it.
   // Whose secret this is; `denied` when unknown, expired or revoked. Fast: an index on the hash.
   virtual Result<Identity> identify(std::string_view secret) = 0;
 
@@ -103,6 +133,8 @@ class Store {
   struct RunFile {
     int64_t number = 0;  // The name of the file under runs/RUN/files/.
     std::string path;
+    // By this call: bytes that lie there are of a number that the database has lost.
+    bool created = false;
   };
   virtual Result<std::vector<RunFile>> files(const RunId& run) = 0;
   virtual Result<RunFile> file(const RunId& run, std::string_view path) = 0;  // Made when new.

@@ -144,17 +144,9 @@ TEST_CASE("no query of the hot path reads the history") {
       "SELECT COUNT(*) FROM runs WHERE final = 0 AND status = 'Queued' AND queue = 'local' AND "
       "held = '' AND priority = 1 AND number < 9",
       "SELECT id, held FROM runs WHERE held <> '' ORDER BY held, number",
-      "SELECT id FROM runs WHERE parent = 9 AND final = 0 AND interactive = 1 ORDER BY number",
+      "SELECT id FROM runs WHERE parent = 9 AND outcome = '' AND interactive = 1",
       "SELECT name FROM metrics WHERE run = 9",
       "SELECT value FROM points WHERE metric = 9 AND number >= 9 ORDER BY number LIMIT 9",
-      "SELECT id FROM runs r WHERE r.number < 9 AND r.workspace_id = 1 ORDER BY r.number DESC",
-      "SELECT id FROM runs r WHERE r.number < 9 AND r.experiment_id IN (1) ORDER BY r.number DESC",
-      "SELECT id FROM runs r WHERE r.number < 9 AND r.workspace_id = 1 AND r.final = 1 AND "
-      "r.status = 'Failed' ORDER BY r.number DESC",
-      "SELECT id FROM runs r WHERE r.number < 9 AND r.experiment_id IN (1) AND r.final = 1 AND "
-      "r.status = 'Failed' ORDER BY r.number DESC",
-      "SELECT id FROM runs r WHERE r.number < 9 AND r.final = 1 AND r.status = 'Failed' "
-      "ORDER BY r.number DESC",
       "SELECT MAX(ended) FROM runs WHERE final = 1",
       "SELECT id FROM tokens WHERE hash = 'x'",
       "DELETE FROM tokens WHERE run = 9 AND attempt = 9",
@@ -313,4 +305,56 @@ TEST_CASE("a backup taken under way opens as a home") {
   REQUIRE(copied);
   CHECK(ids((*copied)->runs({})) == Ids{"run-1"});
   CHECK((*copied)->check());
+}
+
+TEST_CASE("a token takes those it made along, and hands its limits on") {
+  StoreHome home;
+  Store& store = *home.store;
+  REQUIRE(store.create_user("grace", Role::admin));
+  REQUIRE(store.create_user("sam", Role::submitter));
+  const auto first = store.create_token("grace", "", std::nullopt);
+  const auto child = store.create_token("sam", "", std::nullopt, {.parent = first->token.id});
+  const auto grandchild = store.create_token("sam", "", std::nullopt,
+                                             {.parent = child->token.id, .role = Role::reader});
+  const auto other = store.create_token("sam", "", std::nullopt);
+  CHECK(store.identify(grandchild->secret)->role == Role::reader);
+  CHECK(store.identify(grandchild->secret)->role_limit == Role::reader);
+  CHECK(store.identify(child->secret)->role == Role::submitter);
+  REQUIRE(store.revoke_token(first->token.id));
+  for (const auto* token : {&first, &child, &grandchild}) {
+    CHECK(kind_of(store.identify((*token)->secret)) == ErrorKind::denied);
+  }
+  CHECK(store.identify(other->secret));
+}
+
+TEST_CASE("an admin who is none any more leaves no tokens for others behind") {
+  StoreHome home;
+  Store& store = *home.store;
+  REQUIRE(store.create_user("grace", Role::admin));
+  REQUIRE(store.create_user("sam", Role::submitter));
+  const auto own = store.create_token("grace", "", std::nullopt);
+  const auto second = store.create_token("grace", "", std::nullopt, {.parent = own->token.id});
+  const auto for_sam = store.create_token("sam", "", std::nullopt, {.parent = own->token.id});
+  REQUIRE(store.write(Durable::no, [&](db::Transaction& t) {
+    return store::set_role(t, "grace", Role::submitter, home.clock.wall());
+  }));
+  CHECK(store.identify(own->secret)->role == Role::submitter);
+  CHECK(store.identify(second->secret)->role == Role::submitter);
+  CHECK(kind_of(store.identify(for_sam->secret)) == ErrorKind::denied);
+}
+
+TEST_CASE("tokens that are long dead are swept away") {
+  StoreHome home;
+  Store& store = *home.store;
+  REQUIRE(store.create_user("grace", Role::admin));
+  REQUIRE(store.create_token("grace", "expires", home.clock.wall() + seconds(60)));
+  const auto revoked = store.create_token("grace", "revoked", std::nullopt);
+  REQUIRE(store.create_token("grace", "stays", std::nullopt));
+  REQUIRE(store.revoke_token(revoked->token.id));
+  home.clock.advance(seconds(29 * 24 * 3600));
+  REQUIRE(store.create_token("grace", "next", std::nullopt));
+  CHECK(store.tokens()->size() == 4);
+  home.clock.advance(seconds(2 * 24 * 3600));
+  REQUIRE(store.create_token("grace", "last", std::nullopt));
+  CHECK(store.tokens()->size() == 3);
 }

@@ -10,6 +10,10 @@ namespace {
 
 constexpr std::string_view kDefault = "default";
 
+constexpr std::string_view kSelectWorkspace =
+    "SELECT id, name, subscription_id, resource_group, created_by, created, image_build_compute, "
+    "retention_s, access FROM workspaces ";
+
 Workspace read_workspace(const db::Statement& row) {
   return {.id = row.integer(0),
           .name = row.text(1),
@@ -17,7 +21,9 @@ Workspace read_workspace(const db::Statement& row) {
           .resource_group = row.text(3),
           .created_by = row.text(4),
           .created = row.time(5),
-          .image_build_compute = row.text(6)};
+          .image_build_compute = row.text(6),
+          .access = access_from(row.text(8)).value_or(Access::members),
+          .retention = seconds(row.integer(7))};
 }
 
 // not_found, and what was perhaps meant.
@@ -36,9 +42,7 @@ Error no_such_workspace(db::Db& db, std::string_view name) {
 
 Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
   std::vector<Workspace> workspaces;
-  TRY_SET(db::Statement rows, db.query("SELECT id, name, subscription_id, resource_group, "
-                                       "created_by, created, image_build_compute FROM workspaces "
-                                       "ORDER BY name"));
+  TRY_SET(db::Statement rows, db.query(std::string(kSelectWorkspace) + "ORDER BY name"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return workspaces;
@@ -47,10 +51,7 @@ Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
 }
 
 Result<Workspace> load_workspace(db::Db& db, std::string_view name) {
-  TRY_SET(db::Statement row,
-          db.query("SELECT id, name, subscription_id, resource_group, created_by, created, "
-                   "image_build_compute FROM workspaces WHERE name = ?",
-                   {name}));
+  TRY_SET(db::Statement row, db.query(std::string(kSelectWorkspace) + "WHERE name = ?", {name}));
   TRY_SET(const bool any, row.next());
   if (!any) return std::unexpected(no_such_workspace(db, name));
   return read_workspace(row);
@@ -60,9 +61,8 @@ Result<std::vector<Experiment>> list_experiments(db::Db& db, std::string_view wo
   TRY_SET(const Workspace in, load_workspace(db, workspace));
   std::vector<Experiment> experiments;
   TRY_SET(db::Statement rows,
-          db.query("SELECT e.id, e.name, e.created, (SELECT COUNT(*) FROM runs r WHERE "
-                   "r.experiment_id = e.id) FROM experiments e WHERE e.workspace_id = ? "
-                   "ORDER BY e.id DESC",
+          db.query("SELECT id, name, created, run_count FROM experiments WHERE workspace_id = ? "
+                   "AND deleted IS NULL ORDER BY id DESC",
                    {in.id}));
   while (true) {
     TRY_SET(const bool more, rows.next());
@@ -77,13 +77,13 @@ Result<std::vector<Experiment>> list_experiments(db::Db& db, std::string_view wo
 
 Result<Workspace> insert_workspace(db::Transaction& transaction, Workspace workspace) {
   TRY(check_name(workspace.name, "workspace"));
-  TRY_SET(
-      db::Statement row,
-      transaction.query("INSERT INTO workspaces (name, subscription_id, resource_group, "
-                        "created_by, created, image_build_compute) VALUES (?, ?, ?, ?, ?, ?) "
-                        "ON CONFLICT (name) DO NOTHING RETURNING id",
-                        {workspace.name, workspace.subscription_id, workspace.resource_group,
-                         workspace.created_by, workspace.created, workspace.image_build_compute}));
+  TRY_SET(db::Statement row,
+          transaction.query("INSERT INTO workspaces (name, subscription_id, resource_group, "
+                            "created_by, created, image_build_compute, access) VALUES "
+                            "(?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING RETURNING id",
+                            {workspace.name, workspace.subscription_id, workspace.resource_group,
+                             workspace.created_by, workspace.created, workspace.image_build_compute,
+                             to_string(workspace.access)}));
   TRY_SET(const bool made, row.next());
   if (!made) {
     return fail(ErrorKind::conflict, "workspace '" + workspace.name + "' exists already");
@@ -109,6 +109,13 @@ Status set_build_compute(db::Transaction& transaction, std::string_view workspac
   return {};
 }
 
+Status set_retention(db::Transaction& transaction, std::string_view workspace, seconds retention) {
+  TRY_SET(const Workspace in, load_workspace(transaction.db(), workspace));
+  TRY(transaction.run("UPDATE workspaces SET retention_s = ? WHERE id = ?",
+                      {retention.count(), in.id}));
+  return {};
+}
+
 Status remove_workspace(db::Transaction& transaction, std::string_view name) {
   TRY_SET(const Workspace workspace, load_workspace(transaction.db(), name));
   if (name == kDefault) {
@@ -116,8 +123,8 @@ Status remove_workspace(db::Transaction& transaction, std::string_view name) {
   }
   {
     TRY_SET(db::Statement open,
-            transaction.query("SELECT COUNT(*), MIN(id) FROM runs WHERE final = 0 AND status <> '' "
-                              "AND workspace_id = ?",
+            transaction.query("SELECT COUNT(*), MIN(id) FROM runs WHERE workspace_id = ? AND "
+                              "outcome = ''",
                               {workspace.id}));
     TRY_SET(const bool any, open.next());
     ENSURE(any);

@@ -16,6 +16,8 @@ Result<Workspace> insert_workspace(db::Transaction& transaction, Workspace works
 // workspace, by name.
 Status set_build_compute(db::Transaction& transaction, std::string_view workspace,
                          std::string_view compute);
+// Runs that ended longer ago are deleted; 0: none are.
+Status set_retention(db::Transaction& transaction, std::string_view workspace, seconds retention);
 // With its experiments and the runs in it; conflict while one of them is not over.
 Status remove_workspace(db::Transaction& transaction, std::string_view name);
 

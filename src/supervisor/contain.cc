@@ -106,7 +106,7 @@ Result<std::vector<std::string>> contain(Context& context, const Contained& proc
     plan.folder = layout.work();
   }
   for (const auto& [name, value] : process.variables) plan.variables.push_back(name);
-  plan.arguments = environment.arguments;
+  TRY_SET(plan.arguments, container::resolve_binds(environment.arguments, environment.host_paths));
   plan.shm_size = environment.shm_size;
   plan.memory_bytes = assignment.spec.resources.memory_bytes;
   plan.gpus = !assignment.gpus.empty();
@@ -125,8 +125,10 @@ Result<std::vector<std::string>> contain(Context& context, const Contained& proc
 
 Result<std::vector<std::string>> give_view(Context& context, const std::string& name,
                                            std::vector<std::string> words, Variables& variables) {
-  TRY_SET(const container::Arguments arguments,
-          container::parse_arguments(context.assignment.spec.environment.arguments));
+  const Environment& environment = context.assignment.spec.environment;
+  TRY_SET(const std::vector<std::string> resolved,
+          container::resolve_binds(environment.arguments, environment.host_paths));
+  TRY_SET(const container::Arguments arguments, container::parse_arguments(resolved));
   for (const container::Arguments::Variable& variable : arguments.variables) {
     if (variable.value) variables[variable.name] = *variable.value;
   }

@@ -22,8 +22,14 @@ void Context::note(const std::string& record) {
 }
 
 void Context::report(Report report) {
-  report.seq = ++seq;
   const SteadyTime now = clock.steady();
+  if (report.kind == ReportKind::sample) {
+    report.sample = ++samples;
+    uplink.add(report, now);
+    return;
+  }
+  report.after = after;
+  report.seq = after = ++seq;
   note(report_record(report, now, clock.wall()));
   uplink.add(report, now);
 }
@@ -69,6 +75,16 @@ void Context::watch_orders() {
 }
 
 void Context::open_execs(client::ExecSetting setting) {
+  if (secrets != nullptr && !secrets->values.empty()) {
+    // Hidden as in the console; each command's output is a stream of its own.
+    setting.make_filter = [mask = secrets->mask()]() -> client::PrintFilter {
+      return [own = mask](std::string_view bytes, bool last) mutable {
+        std::string shown(own.feed(bytes));
+        if (last) shown += own.flush();
+        return shown;
+      };
+    };
+  }
   execs = std::move(setting);
   if (orders) orders->open_execs(*execs);
 }

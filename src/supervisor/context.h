@@ -39,7 +39,11 @@ struct Context {
   const Secrets* secrets = nullptr;
   int wake_fd = -1;    // Readable when the uplink has news.
   int signal_fd = -1;  // SIGTERM and the like, to us.
-  int64_t seq = 0;     // Of the last report.
+  int64_t seq = 0;     // Of the last report that is numbered, as far as the journal knows;
+  int64_t after =
+      0;  // and of the last one that will be sent: an earlier version's samples are not.
+  int64_t samples = 0;
+  std::string outputs_epoch;  // Uplink::epoch() when the outputs were sent.
   Facts facts;
   EnvironmentUse environment;
   std::optional<SteadyTime> prepared_since;  // When the preparation began: time limits count it.
@@ -50,7 +54,8 @@ struct Context {
 
   // Writes it down. A full disk stops the attempt.
   void note(const std::string& record);
-  // Writes it down, then sends it. The sequence number and the time are set here.
+  // Writes it down, then sends it. The sequence number and the time are set here. A sample is not
+  // written down: the next one says as much.
   void report(Report report);
   void report(ReportKind kind, std::string detail = {});
   // The ranks are to be stopped, for the first of all reasons.

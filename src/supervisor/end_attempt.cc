@@ -42,7 +42,7 @@ std::string note_of_failure(const Context& context) {
 void end_attempt(Context& context) {
   const AttemptEnd known = conclude(context.facts);
   if (known.cause != EndCause::exited || known.exit_code != 0) context.log_files.want_system_log();
-  const Uplink::Drained drained = context.uplink.drain();
+  Uplink::Drained drained = context.uplink.drain();
   if (drained.outcome == Uplink::Outcome::fenced) return;
   if (drained.outcome == Uplink::Outcome::given_up) {
     context.facts.logs_error = "logs are not whole: " + drained.why;
@@ -53,7 +53,19 @@ void end_attempt(Context& context) {
   report.kind = ReportKind::ended;
   report.end = conclude(context.facts);
   context.report(std::move(report));
-  context.uplink.wait_acknowledged(context.seq);
+  confirm_end(context, std::move(drained));
+}
+
+void confirm_end(Context& context, Uplink::Drained drained) {
+  while (drained.outcome != Uplink::Outcome::fenced) {
+    // The same tree once more: what the server still has of it is not sent.
+    const bool doubted = context.outputs_epoch != drained.epoch;
+    if (doubted && !context.facts.outputs.empty()) keep_outputs(context);
+    const auto ended = context.uplink.wait_ended(context.seq, drained.epoch);
+    if (ended != Uplink::EndOutcome::restarted) return;
+    context.log.line("the server was started again: what it does not have is sent again");
+    drained = context.uplink.drain();
+  }
 }
 
 }  // namespace trainyard::supervisor

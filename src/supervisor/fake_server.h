@@ -43,6 +43,18 @@ class FakeServer {
   fs::path blobs = dir.path() / "blobs";
   std::unique_ptr<blob::Store> store = blob::open_folder(blobs, dir.path() / "tmp").value();
   std::atomic<bool> cancel{false};
+  std::atomic<bool> ignore_reports{false};  // Answers, and takes none.
+  std::atomic<int> epoch{1};                // Orders::epoch.
+  // As a server that was started again and has lost part of what it had.
+  void lose(size_t reports, size_t console, size_t records) {
+    std::lock_guard lock(mutex_);
+    seen_.of_node[0].resize(std::min(seen_.of_node[0].size(), reports));
+    seen_.console[0].resize(std::min(seen_.console[0].size(), console));
+    seen_.streams[0].resize(std::min(seen_.streams[0].size(), console));
+    seen_.records[0].resize(std::min(seen_.records[0].size(), records));
+    for (auto& [path, file] : seen_.files) file.bytes.resize(file.bytes.size() / 2);
+    ++epoch;
+  }
   std::atomic<int> nodes{1};           // They may go when so many are ready,
   std::atomic<bool> hold{false};       // and this is not set.
   std::atomic<int> refuse_reports{0};  // An HTTP status; 0: none.
@@ -219,6 +231,7 @@ inline Orders FakeServer::orders_of(int node) {
   if (!orders.go) orders.hosts.clear();
   const std::vector<Report>& reports = seen_.of_node[node];
   orders.seq_acknowledged = reports.empty() ? 0 : reports.back().seq;
+  orders.epoch = std::to_string(epoch);
   return orders;
 }
 
@@ -248,7 +261,11 @@ inline http::Response FakeServer::take_reports(const http::Request& request) {
     const wire::Json body = wire::parse(request.body).value();
     for (const auto& item : body["reports"]) {
       const Report report = wire::decode_report(item).value();
-      if (reports.empty() || report.seq > reports.back().seq) reports.push_back(report);
+      const int64_t last = reports.empty() ? 0 : reports.back().seq;
+      const bool ends_elsewhere =
+          report.kind == ReportKind::ended && body["epoch"] != std::to_string(epoch);
+      if (ignore_reports || ends_elsewhere) continue;
+      if (report.seq > last && report.after <= last) reports.push_back(report);
     }
     orders = orders_of(node);
   }

@@ -27,6 +27,7 @@ EndCause cause_of(const Json& json) {
 
 void take_begin(const Json& json, History& history) {
   history.begun = true;
+  history.instance = text_of(json, "instance");
   history.supervisor = static_cast<pid_t>(number_of(json, "pid"));
   runtime::Leftovers& left = history.leftovers;
   left.isolation = text_of(json, "isolation") == "sweep" ? runtime::Isolation::sweep
@@ -40,8 +41,10 @@ void take_begin(const Json& json, History& history) {
 void take_report(const Json& json, History& history) {
   const auto found = json.find("report");
   if (found == json.end()) return;
-  const Result<Report> report = wire::decode_report(*found);
+  Result<Report> report = wire::decode_report(*found);
   if (!report) return;
+  // In the journal of an earlier version samples lie between.
+  report->after = history.reports.empty() ? 0 : history.reports.back().report.seq;
   history.seq = std::max(history.seq, report->seq);
   // It is written before the ranks are started: from here on user code may have run.
   if (report->kind == ReportKind::starting) history.facts.ranks_started = true;
@@ -54,6 +57,7 @@ void take(const Json& json, History& history) {
   const std::string kind = text_of(json, "t");
   Facts& facts = history.facts;
   if (kind == "begin") take_begin(json, history);
+  if (kind == "instance") history.instance = text_of(json, "id");
   if (kind == "report") take_report(json, history);
   if (kind == "sample") history.seq = std::max(history.seq, number_of(json, "seq"));
   if (kind == "exit") {
@@ -77,14 +81,17 @@ void take(const Json& json, History& history) {
     history.outputs_settled = true;
     facts.outputs = text_of(json, "tree");
     facts.outputs_error = text_of(json, "error");
+    history.outputs_epoch = text_of(json, "epoch");
   }
 }
 
 }  // namespace
 
-std::string begin_record(pid_t supervisor, const runtime::Leftovers& leftovers) {
+std::string begin_record(pid_t supervisor, std::string_view instance,
+                         const runtime::Leftovers& leftovers) {
   Json json = record("begin");
   json["pid"] = supervisor;
+  json["instance"] = std::string(instance);
   json["isolation"] = leftovers.isolation == runtime::Isolation::sweep ? "sweep" : "pid_namespace";
   json["init"] = leftovers.init;
   json["initStart"] = leftovers.init_start_ticks;
@@ -93,12 +100,13 @@ std::string begin_record(pid_t supervisor, const runtime::Leftovers& leftovers) 
   return wire::dump(json);
 }
 
+std::string instance_record(std::string_view instance) {
+  Json json = record("instance");
+  json["id"] = std::string(instance);
+  return wire::dump(json);
+}
+
 std::string report_record(const Report& report, SteadyTime steady, WallTime wall) {
-  if (report.kind == ReportKind::sample) {
-    Json json = record("sample");
-    json["seq"] = report.seq;
-    return wire::dump(json);
-  }
   Json json = record("report");
   json["steady"] = steady.time_since_epoch().count();
   json["wall"] = wall.time_since_epoch().count();
@@ -137,8 +145,9 @@ std::string failure_record(const PrepareFailure& failure, bool ranks_started) {
   return wire::dump(json);
 }
 
-std::string outputs_record(const Facts& facts) {
+std::string outputs_record(const Facts& facts, std::string_view epoch) {
   Json json = record("outputs");
+  json["epoch"] = std::string(epoch);
   json["tree"] = facts.outputs;
   json["error"] = facts.outputs_error;
   return wire::dump(json);

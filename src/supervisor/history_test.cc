@@ -33,15 +33,16 @@ TEST_CASE("everything that was written comes back") {
   outputs.outputs = "abc";
   outputs.outputs_error = "not kept";
   const History history = read_history({
-      begin_record(11, leftovers),
+      begin_record(11, "sup_a", leftovers),
       told(ReportKind::preparing, 1),
       told(ReportKind::starting, 2),
       told(ReportKind::running, 3),
-      told(ReportKind::sample, 4),
+      "{\"t\":\"sample\",\"seq\":4}",  // Of an earlier version.
+      told(ReportKind::finalizing, 5),
       exit_record({1, 137, 9}),
       stop_record({EndCause::time_limit, "too long"}),
       dead_record({1.5, 0, 4096}),
-      outputs_record(outputs),
+      outputs_record(outputs, "epoch"),
       "{\"t\":\"a later version's\"}",
       "no JSON",
   });
@@ -52,9 +53,13 @@ TEST_CASE("everything that was written comes back") {
   CHECK(history.leftovers.init_start_ticks == 345);
   CHECK(history.leftovers.boot == "boot");
   CHECK(history.leftovers.mark == "mark");
-  CHECK(history.seq == 4);
-  REQUIRE(history.reports.size() == 3);
-  CHECK(history.reports[1].report == report(ReportKind::starting, 2));
+  CHECK(history.instance == "sup_a");
+  CHECK(history.seq == 5);
+  REQUIRE(history.reports.size() == 4);
+  Report starting = report(ReportKind::starting, 2);
+  starting.after = 1;
+  CHECK(history.reports[1].report == starting);
+  CHECK(history.reports[3].report.after == 3);
   CHECK(history.reports[1].steady == SteadyTime(seconds(5)));
   CHECK(history.reports[1].wall == WallTime(seconds(7)));
   CHECK(history.told(ReportKind::running));
@@ -66,6 +71,7 @@ TEST_CASE("everything that was written comes back") {
   CHECK(history.facts.cpu_seconds == doctest::Approx(1.5));
   CHECK(history.facts.memory_peak_bytes == 4096);
   CHECK(history.outputs_settled);
+  CHECK(history.outputs_epoch == "epoch");
   CHECK(history.facts.outputs == "abc");
   CHECK(history.facts.outputs_error == "not kept");
 }

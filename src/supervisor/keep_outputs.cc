@@ -34,6 +34,7 @@ Result<std::string> capture_and_send(Context& context) {
 
 void keep_outputs(Context& context) {
   if (!context.assignment.spec.keep_outputs) return;
+  context.outputs_epoch = context.uplink.epoch();
   milliseconds pause = kKeepPauseFirst;
   for (int tries = 1;;) {
     const Result<std::string> tree = capture_and_send(context);
@@ -56,7 +57,7 @@ void keep_outputs(Context& context) {
     context.clock.sleep_until(context.clock.steady() + pause, {});
     pause = std::min(pause * 2, kKeepPauseMax);
   }
-  context.note(outputs_record(context.facts));
+  context.note(outputs_record(context.facts, context.outputs_epoch));
 }
 
 }  // namespace trainyard::supervisor

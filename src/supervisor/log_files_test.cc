@@ -15,12 +15,16 @@ struct Bench {
   FakeServer server;
   TempDir dir;
   fs::path logs = dir.path() / "logs";
-  LogFiles files{{logs, dir.path() / "system.txt", "system_logs/supervisor.txt"}};
+  LogFiles files;
   http::Client client{{.unix_socket = server.socket}, "t"};
   client::AttemptApi attempt{client, {RunId{"r"}, 1}};
   std::string buffer;
 
-  Bench() {
+  explicit Bench(std::vector<std::string> hidden = {})
+      : files({.folder = logs,
+               .system_log = dir.path() / "system.txt",
+               .system_name = "system_logs/supervisor.txt",
+               .hidden = std::move(hidden)}) {
     server.start();
     REQUIRE(make_dirs(logs));
   }
@@ -34,9 +38,9 @@ struct Bench {
     REQUIRE(write_all(fd.get(), text, name));
   }
   // One pass; how many requests it took.
-  int pass() {
+  int pass(LogFiles::Last last = LogFiles::Last::no) {
     const int before = server.seen().requests;
-    files.scan();
+    files.scan(last);
     while (files.pending()) REQUIRE(files.send_next(attempt, buffer));
     return server.seen().requests - before;
   }
@@ -120,4 +124,38 @@ TEST_CASE("our own log is sent when it is wanted") {
   bench.files.want_system_log();
   CHECK(bench.pass() == 1);
   CHECK(bench.at("system_logs/supervisor.txt").bytes == "did this\n");
+}
+
+TEST_CASE("secrets are hidden in files, however they are written and cut into pieces") {
+  Bench bench({"hunter22", "sesame-open"});
+  bench.write("a.txt", "the key is hunter22, and again hunter22\n");
+  bench.pass();
+  CHECK(bench.at("logs/a.txt").bytes == "the key is ********, and again ********\n");
+  // Half of one is not sent before it is known what it becomes.
+  bench.append("a.txt", "hunt");
+  bench.pass();
+  CHECK(bench.at("logs/a.txt").bytes.ends_with("********\n"));
+  CHECK(bench.pass() == 0);
+  bench.append("a.txt", "er22 sesame");
+  bench.pass();
+  CHECK(bench.at("logs/a.txt").bytes.ends_with("\n******** "));
+  bench.append("a.txt", "-oil");
+  bench.pass();
+  CHECK(bench.at("logs/a.txt").bytes.ends_with(" sesame-oil"));
+  bench.append("a.txt", " hunter2");
+  bench.pass();
+  CHECK(bench.at("logs/a.txt").bytes.ends_with(" sesame-oil "));
+  bench.pass(LogFiles::Last::yes);
+  CHECK(bench.at("logs/a.txt").bytes.ends_with(" sesame-oil hunter2"));
+  CHECK(bench.pass(LogFiles::Last::yes) == 0);
+}
+
+TEST_CASE("a secret across the border of two pieces is hidden") {
+  Bench bench({"hunter22"});
+  std::string text((1 << 20) - 3, 'x');
+  text += "hunter22 and more";
+  bench.write("big.txt", text);
+  bench.pass();
+  CHECK(bench.at("logs/big.txt").bytes.size() == text.size());
+  CHECK(bench.at("logs/big.txt").bytes.ends_with("xx******** and more"));
 }

@@ -10,7 +10,13 @@
 namespace trainyard::supervisor {
 namespace {
 
-constexpr uint64_t kRecordsPiece = 4 << 20;  // A line that is longer is none of ours.
+constexpr uint64_t kRecordsPiece = 4 << 20;  // A line that is longer is no record.
+// Takes the place of such a line; the server refuses it by its kind and warns on the run.
+constexpr std::string_view kLongLine = R"({"k":"line longer than 4 MB","n":"-"})";
+
+// Replaces a line's first bytes, or the rest of one, by empty lines: offsets stay those of the
+// file, and the server counts the bytes as taken.
+void blank(std::string& buffer, size_t size) { std::fill_n(buffer.begin(), size, '\n'); }
 
 }  // namespace
 
@@ -33,6 +39,10 @@ bool Records::pending() const {
                      [](const Stream& stream) { return stream.waits(); });
 }
 
+void Records::compare_all() {
+  for (Stream& stream : streams_) stream.doubted = stream.sent > 0;
+}
+
 Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
   const auto found = std::find_if(streams_.begin(), streams_.end(),
                                   [](const Stream& stream) { return stream.waits(); });
@@ -43,27 +53,51 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
     log_.line("records: " + why + "; what follows is not kept");
     return {};
   };
+  const int rank = first_rank_ + static_cast<int>(found - streams_.begin());
+  if (stream.doubted) {
+    buffer.clear();
+    TRY_SET(const uint64_t has, server.records(rank, stream.sent, buffer));
+    stream.doubted = false;
+    if (has > stream.size)
+      return give_up("the server has " + std::to_string(has) + " bytes of them");
+    if (has < stream.sent) stream.stuck = 0;
+    stream.sent = has;
+    return {};
+  }
   const Result<Fd> fd = open_file(stream.file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!fd) return give_up(fd.error().message);
   const uint64_t size = std::min(kRecordsPiece, stream.size - stream.sent);
   TRY_SET(buffer, read_at(fd->get(), stream.sent, size, "read records"));
-  const size_t end = buffer.rfind('\n');
-  if (end == std::string::npos) {
-    if (buffer.size() >= kRecordsPiece) return give_up("a line is longer than 4 MB");
+  bool in_long_line = stream.in_long_line;
+  if (in_long_line) {
+    const size_t rest = buffer.find('\n');
+    in_long_line = rest == std::string::npos;
+    blank(buffer, std::min(rest, buffer.size()));
+  }
+  size_t end = buffer.rfind('\n');
+  if (end == std::string::npos && buffer.size() < kRecordsPiece) {
     stream.stuck = stream.size;
     return {};
   }
+  if (end == std::string::npos) {
+    log_.line("records: a line is longer than 4 MB and is left out");
+    blank(buffer, buffer.size());
+    buffer.replace(0, kLongLine.size(), kLongLine);
+    in_long_line = true;
+    end = buffer.size() - 1;
+  }
   buffer.resize(end + 1);
   seal::cover(buffer, hidden_);  // Its length stays: offsets are those of the file.
-  const int rank = first_rank_ + static_cast<int>(found - streams_.begin());
   const uint64_t expected = stream.sent + buffer.size();
   const Result<uint64_t> taken = server.records(rank, stream.sent, buffer);
   if (!taken && taken.error().kind == ErrorKind::invalid) return give_up(taken.error().message);
   if (!taken) return std::unexpected(taken.error());
-  if (*taken > stream.size || (*taken < expected && *taken <= stream.sent)) {
+  // Less than before: the server's disk went back in time, and what followed is sent again.
+  if (*taken > stream.size || (*taken < expected && *taken == stream.sent)) {
     return give_up("the server has " + std::to_string(*taken) + " bytes of them");
   }
   stream.sent = *taken;
+  stream.in_long_line = in_long_line;
   return {};
 }
 

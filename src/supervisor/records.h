@@ -22,6 +22,8 @@ class Records {
   // Stats all files.
   void scan();
   bool pending() const;
+  // The server may have less than it said: it is asked, and all is sent from there.
+  void compare_all();
   // Sends one piece of one file. `buffer` is memory to use.
   Status send_next(client::AttemptApi& server, std::string& buffer);
 
@@ -29,10 +31,12 @@ class Records {
   struct Stream {
     fs::path file;
     uint64_t size = 0;
-    uint64_t sent = 0;   // Bytes the server has taken.
-    uint64_t stuck = 0;  // Up to here there is no whole line behind `sent`.
+    uint64_t sent = 0;          // Bytes the server has taken.
+    uint64_t stuck = 0;         // Up to here there is no whole line behind `sent`.
+    bool in_long_line = false;  // `sent` lies inside a line that is left out.
+    bool doubted = false;       // Whether the server still has them is to be asked first.
     bool given_up = false;
-    bool waits() const { return !given_up && size > sent && size > stuck; }
+    bool waits() const { return !given_up && (doubted || (size > sent && size > stuck)); }
   };
 
   std::vector<Stream> streams_;

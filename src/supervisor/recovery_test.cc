@@ -81,6 +81,51 @@ TEST_CASE("a supervisor that is killed again and again still ends its attempt, o
   if (end.cause == EndCause::exited) CHECK(yard.server.console() == "out\n");
 }
 
+TEST_CASE("a server that was started again gets what it has lost, before the end") {
+  Yard yard;
+  const fs::path sign = yard.dir.path() / "sign";
+  yard.shell(
+      "echo one; echo log > logs/own.txt; printf '%s\\n' '{\"k\":\"a\"}' '{\"k\":\"b\"}' > "
+      "$TRAINYARD_RECORDS; while [ ! -e " +
+      sign.string() + " ]; do sleep 0.02; done; echo x > outputs/x");
+  yard.server.start();
+  yard.launch();
+  REQUIRE(eventually([&] {
+    const FakeServer::Seen seen = yard.server.seen();
+    return seen.console.contains(0) && seen.console.at(0) == "one\n" && seen.records.contains(0) &&
+           seen.records.at(0).size() == 20 && seen.files.contains("logs/own.txt") &&
+           seen.files.at("logs/own.txt").bytes == "log\n";
+  }));
+  SUBCASE("in the middle") { yard.server.lose(1, 2, 10); }
+  SUBCASE("all of it") { yard.server.lose(0, 0, 0); }
+  REQUIRE(write_file(sign, ""));
+  CHECK(yard.wait() == kExitDone);
+  const FakeServer::Seen seen = yard.server.seen();
+  CHECK(seen.console.at(0) == "one\n");
+  CHECK(seen.records.at(0) == "{\"k\":\"a\"}\n{\"k\":\"b\"}\n");
+  CHECK(seen.files.at("logs/own.txt").bytes == "log\n");
+  std::vector<ReportKind> kinds;
+  for (const Report& report : seen.reports) kinds.push_back(report.kind);
+  using enum ReportKind;
+  CHECK(kinds == std::vector{preparing, starting, running, finalizing, ended});
+  CHECK(yard.server.end().cause == EndCause::exited);
+}
+
+TEST_CASE("orders are obeyed though the server takes no report") {
+  Yard yard;
+  yard.shell("trap 'echo stopped; exit 0' TERM; echo up; while true; do sleep 0.02; done");
+  yard.server.start();
+  yard.launch();
+  REQUIRE(eventually([&] { return yard.server.console() == "up\n"; }));
+  yard.server.ignore_reports = true;
+  yard.server.lose(0, 3, 0);
+  yard.server.cancel = true;  // Nobody is woken: the answer to a heartbeat says it.
+  CHECK(eventually([&] { return yard.server.console() == "up\nstopped\n"; }));
+  yard.server.ignore_reports = false;
+  CHECK(yard.wait() == kExitDone);
+  CHECK(yard.server.end().cause == EndCause::canceled);
+}
+
 TEST_CASE("a second supervisor in a folder leaves the first alone") {
   Yard yard;
   yard.shell("echo up; exec sleep 1000");

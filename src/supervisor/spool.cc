@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/text.h"
 #include "wire/urls.h"
 
 namespace trainyard::supervisor {
@@ -29,7 +30,19 @@ Result<std::unique_ptr<Spool>> Spool::open(const fs::path& folder, int rank) {
   spool->log_ = *std::move(log);
   TRY(spool->switches_.open(spool->path_.string() + ".idx"));
   TRY_SET(spool->size_, file_size(spool->log_.get(), "read the spool"));
+  spool->find_released();
   return spool;
+}
+
+// An earlier version, or a full disk, left no file that says it: then the hole at the beginning
+// does.
+void Spool::find_released() {
+  const Result<std::string> text = read_file(path_.string() + ".rel");
+  const Result<int64_t> noted = parse_int(text ? trim(*text) : "", "released");
+  const off_t data = lseek(log_.get(), 0, SEEK_DATA);
+  const uint64_t hole = data > 0 ? static_cast<uint64_t>(data) : 0;
+  readable_from_ = std::max(noted && *noted > 0 ? static_cast<uint64_t>(*noted) : 0, hole);
+  released_ = readable_from_ > 0 ? readable_from_ + kTailMax : 0;
 }
 
 Status Spool::create() {
@@ -106,11 +119,15 @@ void Spool::release(uint64_t offset) {
   const uint64_t end = offset / kReleaseStep * kReleaseStep;
   if (end <= released_ || !log_) return;
   // What is below stays longer by a tail: the last bytes of all are wanted once more.
-  const uint64_t begin = released_ - std::min<uint64_t>(released_, kTailMax);
+  const uint64_t begin = readable_from_;
+  const uint64_t kept = end - kTailMax;
+  // Noted before: bytes that are gone must never be read as the zeros of a hole.
+  static_cast<void>(
+      write_file(path_.string() + ".rel", std::to_string(kept) + "\n", 0600).has_value());
+  readable_from_ = kept;
   // A file system without holes keeps the bytes; the attempt's folder is removed with them.
   static_cast<void>(fallocate(log_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                              static_cast<off_t>(begin),
-                              static_cast<off_t>(end - kTailMax - begin)));
+                              static_cast<off_t>(begin), static_cast<off_t>(kept - begin)));
   released_ = end;
 }
 

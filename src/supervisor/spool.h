@@ -12,8 +12,9 @@
 namespace trainyard::supervisor {
 
 // One rank's console on its way to the server: bytes by arrival in console-R.log, where they switch
-// between the outputs in console-R.idx. What the server has acknowledged is given back to the disk,
-// so that it holds only what is still to be sent. One thread appends, one reads and releases.
+// between the outputs in console-R.idx. What the server has on its disk for good is given back to
+// ours, so that it holds only what may still have to be sent; console-R.rel says how far that went.
+// One thread appends, one reads and releases.
 class Spool {
  public:
   // Takes up what an earlier supervisor left; makes no file before the first byte.
@@ -33,19 +34,24 @@ class Spool {
   static constexpr size_t kTailMax = 4096;
   Result<std::string> tail(size_t size = kTailMax) const;
 
-  // Bytes below `offset` are not read again.
+  // Bytes below `offset` need not be sent again, whatever happens to the server.
   void release(uint64_t offset);
+  // Below this they are not here any more.
+  uint64_t readable_from() const { return readable_from_; }
 
  private:
   Spool(const fs::path& folder, int rank);
   Status create();
+  void find_released();
   Status read_exactly(uint64_t from, char* buffer, size_t size) const;
 
   const fs::path path_;
   Fd log_;
   SwitchFile switches_;
   std::atomic<uint64_t> size_{0};
-  uint64_t released_ = 0;  // The reader's.
+  // The reader's.
+  uint64_t released_ = 0;
+  uint64_t readable_from_ = 0;
 };
 
 }  // namespace trainyard::supervisor

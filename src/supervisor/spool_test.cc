@@ -149,6 +149,13 @@ TEST_CASE("what is acknowledged is given back to the disk, the rest stays") {
   CHECK(status.st_size == (16 << 20) + 3);
   CHECK(status.st_blocks * 512 < 1 << 20);
   CHECK(read(*spool, 16 << 20, 100).bytes == "end");
+  // Whoever takes over knows it: it must not send the zeros of a hole.
+  const uint64_t from = spool->readable_from();
+  CHECK(from == (16 << 20) - Spool::kTailMax);
+  CHECK(read(*spool, from, 100).bytes == std::string(95, 'x'));
+  CHECK(Spool::open(folder.path(), 0).value()->readable_from() == from);
+  fs::remove(folder.path() / "console-0.rel");  // As an earlier version leaves it.
+  CHECK(Spool::open(folder.path(), 0).value()->readable_from() == from);
 }
 
 TEST_CASE("what does not fit is an error, and what did fit is kept") {

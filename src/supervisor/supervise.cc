@@ -22,15 +22,23 @@
 namespace trainyard::supervisor {
 namespace {
 
+constexpr size_t kTokenMax = 256;
+
 struct Step {
   const char* name;
   Status (*run)(Context&);
 };
 // What makes the ranks run.
 constexpr Step kPrepare[] = {
-    {"secrets", check_secrets}, {"code", fetch_code},     {"environment", realise_environment},
-    {"folders", make_folders},  {"files", restore_files}, {"preparation", run_preparation},
-    {"nodes", meet_nodes},      {"ranks", launch_ranks},
+    {"secrets", check_secrets},
+    {"code", fetch_code},
+    {"environment", realise_environment},
+    {"folders", make_folders},
+    {"files", restore_files},
+    {"claim", claim_attempt},
+    {"preparation", run_preparation},
+    {"nodes", meet_nodes},
+    {"ranks", launch_ranks},
 };
 
 runtime::Isolation wanted_isolation() {
@@ -92,12 +100,7 @@ void take_over(Context& context, const History& history) {
     context.uplink.add(told.report,
                        same_boot ? told.steady : now - (context.clock.wall() - told.wall));
   }
-  if (history.told(ReportKind::ended)) {
-    if (context.uplink.drain().outcome != Uplink::Outcome::fenced) {
-      context.uplink.wait_acknowledged(context.seq);
-    }
-    return;
-  }
+  if (history.told(ReportKind::ended)) return confirm_end(context, context.uplink.drain());
   if (!history.conclusive(context.facts.ranks)) {
     // Who looks after this machine may know better what happened.
     const Result<std::string> evicted = read_file(context.layout.evicted());
@@ -115,8 +118,12 @@ void take_over(Context& context, const History& history) {
 }
 
 // Of several nodes the first one's files have the plain names.
-LogFiles::Options log_options(const Assignment& assignment, const Layout& layout) {
+LogFiles::Options log_options(const Assignment& assignment, const Layout& layout,
+                              const Secrets& secrets) {
   LogFiles::Options options{.folder = layout.logs(), .system_log = layout.system_log()};
+  options.hidden = secrets.forms();
+  // What cannot be hidden is not sent.
+  if (!secrets.error.empty()) options.folder.clear();
   std::string which;
   if (assignment.attempt > 1) which += "-" + std::to_string(assignment.attempt);
   if (assignment.node > 0) {
@@ -163,10 +170,21 @@ Result<Forked> fork_processes(const Assignment& assignment, const Layout& layout
   return forked;
 }
 
-Result<int> carry(const Layout& layout) {
+Result<std::string> read_token() {
+  std::string line;
+  char byte = 0;
+  while (line.size() < kTokenMax && read(STDIN_FILENO, &byte, 1) == 1 && byte != '\n') line += byte;
+  if (line.empty()) return fail(ErrorKind::invalid, "there is no token on standard input");
+  return line;
+}
+
+Result<int> carry(const Layout& layout, TokenFrom token_from) {
   TRY_SET(const std::string text, read_file(layout.assignment()));
   TRY_SET(const wire::Json json, wire::parse(text));
-  TRY_SET(const Assignment assignment, wire::decode_assignment(json));
+  TRY_SET(Assignment assignment, wire::decode_assignment(json));
+  if (token_from == TokenFrom::standard_input) {
+    TRY_SET(assignment.token, read_token());
+  }
   TRY_SET(const Fd signals, block_signals());
   Result<AliveLock> lock = AliveLock::take(layout.lock());
   if (!lock && lock.error().kind == ErrorKind::conflict) return kExitBusy;
@@ -179,16 +197,24 @@ Result<int> carry(const Layout& layout) {
 
   Forked forked;
   Secrets secrets;
+  const std::string instance = history.instance.empty() ? new_secret("sup_") : history.instance;
+  if (history.begun && history.instance.empty()) {
+    TRY(opened.journal.append(instance_record(instance)));
+  }
   if (!history.begun) {
     secrets = fetch_secrets(assignment);
     TRY_SET(forked, fork_processes(assignment, layout));
-    TRY(opened.journal.append(begin_record(getpid(), forked.ranks->leftovers())));
-    if (!secrets.values.empty()) seal::hide_from_core_dumps();
+    TRY(opened.journal.append(begin_record(getpid(), instance, forked.ranks->leftovers())));
+  } else {
+    secrets = fetch_secrets(assignment);  // To hide them in what is still to be sent.
   }
+  // Nor can others of the account read it from our memory.
+  const bool hides = !secrets.values.empty() || token_from == TokenFrom::standard_input;
+  if (hides) seal::hide_from_core_dumps();
   lock->describe(forked.ranks ? forked.ranks->leftovers().mark : history.leftovers.mark);
   MonotoneClock clock;
   SystemLog log(clock, layout.system_log());
-  LogFiles files(log_options(assignment, layout));
+  LogFiles files(log_options(assignment, layout, secrets));
   std::vector<std::unique_ptr<Spool>> spools;
   std::vector<Spool*> borrowed;
   std::vector<fs::path> told;
@@ -198,6 +224,7 @@ Result<int> carry(const Layout& layout) {
     spools.push_back(std::move(spool));
     told.push_back(layout.records(rank));
   }
+  if (!secrets.error.empty()) told.clear();  // The same as for files.
   Records records(std::move(told), log, secrets.forms(), first);
   const Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Uplink uplink(clock,
@@ -205,6 +232,7 @@ Result<int> carry(const Layout& layout) {
                  .token = assignment.token,
                  .attempt = assignment.id(),
                  .node = assignment.node,
+                 .instance = instance,
                  .first_rank = first,
                  .resumed = history.begun,
                  .folder = layout.root()},
@@ -216,6 +244,8 @@ Result<int> carry(const Layout& layout) {
   context.wake_fd = wake.get();
   context.signal_fd = signals.get();
   context.seq = history.seq;
+  context.after = history.reports.empty() ? 0 : history.reports.back().report.seq;
+  context.outputs_epoch = history.outputs_epoch;
   context.facts = history.facts;
   context.facts.ranks = count;
   if (rank_count(assignment.spec) > 1) context.facts.node = node_name();
@@ -236,8 +266,8 @@ Result<int> carry(const Layout& layout) {
 
 }  // namespace
 
-int supervise(const fs::path& folder) {
-  const Result<int> code = carry(Layout(folder));
+int supervise(const fs::path& folder, TokenFrom token_from) {
+  const Result<int> code = carry(Layout(folder), token_from);
   if (code) return *code;
   std::fprintf(stderr, "trainyard supervise: %s\n", code.error().message.c_str());
   return kExitFailed;

@@ -13,7 +13,11 @@ inline constexpr int kExitBusy = 75;   // Another supervisor is at work in this 
 // an exit code. Where an earlier supervisor died, it ends that one's attempt instead: kills what is
 // left, sends what was not sent, says how it ended. To be called by main() with no thread running.
 //
+// Where others of the same account can read the node's files, the token is not among them: it is a
+// line of our standard input.
+//
 // TRAINYARD_ISOLATION=sweep in our environment does without a PID namespace, for tests.
-int supervise(const fs::path& folder);
+enum class TokenFrom { assignment, standard_input };
+int supervise(const fs::path& folder, TokenFrom token_from = TokenFrom::assignment);
 
 }  // namespace trainyard::supervisor

@@ -25,15 +25,20 @@ TEST_CASE("a line that a kill cut short is left out, and holds nothing up") {
   CHECK(yard.server.seen().records.at(0) == "whole\n");
 }
 
-TEST_CASE("a line longer than any record ends its stream and not the run") {
+TEST_CASE("a line longer than any record is left out, and what follows it is kept") {
   Yard yard;
   yard.shell(
-      "head -c 5000000 /dev/zero | tr '\\0' x >> $TRAINYARD_RECORDS; echo >> "
-      "$TRAINYARD_RECORDS; echo done");
+      "echo before >> $TRAINYARD_RECORDS; head -c 9000000 /dev/zero | tr '\\0' x >> "
+      "$TRAINYARD_RECORDS; echo >> $TRAINYARD_RECORDS; echo after >> $TRAINYARD_RECORDS; "
+      "echo done");
   CHECK(yard.carry() == kExitDone);
   CHECK(yard.server.console() == "done\n");
   CHECK(yard.server.end().exit_code == 0);
-  CHECK(yard.server.seen().records[0].empty());
+  std::string kept;
+  for (const std::string& line : split(yard.server.seen().records.at(0), '\n')) {
+    if (!line.empty()) kept += line + ";";
+  }
+  CHECK(kept == R"(before;{"k":"line longer than 4 MB","n":"-"};after;)");
 }
 
 TEST_CASE("records told while the server is away are sent when it is back, once") {

@@ -19,6 +19,10 @@ constexpr int kRefusalsMax = 10;  // Of our token or run: then we are not wanted
 // At the end, of a server that answers and does not take what we have.
 constexpr int kDrainTriesMax = 30;
 constexpr int kNoSpaceTriesMax = 8;
+constexpr seconds kDrainStuckMax{600};  // The same, where it answers that it cannot just now.
+constexpr seconds kReportsAgain{1};     // Reports that the server did not take are sent again.
+constexpr size_t kSamplesMax = 4096;    // Kept while the server is away; then every other one.
+constexpr size_t kSamplesPerCall = 256;
 
 bool goes_at_once(ReportKind kind) {
   return kind == ReportKind::preparing || kind == ReportKind::ready ||
@@ -58,7 +62,15 @@ void Uplink::add(const Report& report, SteadyTime happened) {
       clock_.steady() + (goes_at_once(report.kind) ? milliseconds(0) : kCompanyWait);
   {
     std::lock_guard lock(mutex_);
-    state_.reports.push_back({report, happened});
+    if (report.kind == ReportKind::sample) {
+      state_.samples.push_back({report, happened});
+      if (state_.samples.size() >= kSamplesMax) {
+        size_t at = 0;
+        std::erase_if(state_.samples, [&](const Waiting&) { return at++ % 2 == 0; });
+      }
+    } else {
+      state_.reports.push_back({report, happened});
+    }
     state_.reports_due = std::min(state_.reports_due, due);
   }
   changed_.notify_all();
@@ -103,20 +115,41 @@ void Uplink::fence(std::string why) {
   on_news_();
 }
 
+bool Uplink::answered() {
+  std::lock_guard lock(mutex_);
+  return state_.answered;
+}
+
+bool Uplink::unreachable() {
+  std::lock_guard lock(mutex_);
+  return state_.unreachable;
+}
+
+std::string Uplink::epoch() {
+  std::lock_guard lock(mutex_);
+  return state_.epoch;
+}
+
 Uplink::Drained Uplink::drain() {
   std::unique_lock lock(mutex_);
   state_.draining = true;
   changed_.notify_all();
   changed_.wait(lock, [&] { return state_.drained || state_.news.fenced; });
-  if (state_.news.fenced) return {Outcome::fenced, state_.news.why};
-  if (!state_.given_up.empty()) return {Outcome::given_up, state_.given_up};
-  return {};
+  if (state_.news.fenced) return {Outcome::fenced, state_.news.why, {}};
+  if (!state_.given_up.empty()) return {Outcome::given_up, state_.given_up, state_.epoch};
+  return {Outcome::complete, {}, state_.epoch};
 }
 
-bool Uplink::wait_acknowledged(int64_t seq) {
+Uplink::EndOutcome Uplink::wait_ended(int64_t seq, const std::string& epoch) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return state_.acknowledged >= seq || state_.news.fenced; });
-  return state_.acknowledged >= seq;
+  state_.end_epoch = epoch;
+  state_.reports_due = SteadyTime::min();
+  changed_.notify_all();
+  changed_.wait(lock, [&] {
+    return state_.acknowledged >= seq || state_.news.fenced || state_.epoch != epoch;
+  });
+  if (state_.acknowledged >= seq) return EndOutcome::acknowledged;
+  return state_.news.fenced ? EndOutcome::fenced : EndOutcome::restarted;
 }
 
 void Uplink::run(std::stop_token stop) {
@@ -154,7 +187,7 @@ Status Uplink::work(const Round& round) {
   if (round.reports) TRY(send_reports());
   TRY(send_consoles());
   if (round.scan) {
-    files_.scan();
+    files_.scan(round.draining ? LogFiles::Last::yes : LogFiles::Last::no);
     records_.scan();
     scan_at_ = clock_.steady() + kScanEvery;
     scanned_last_ = round.draining;
@@ -163,40 +196,94 @@ Status Uplink::work(const Round& round) {
 }
 
 Status Uplink::send_reports() {
-  std::vector<Report> reports;
-  {
-    std::lock_guard lock(mutex_);
-    const SteadyTime now = clock_.steady();
-    for (const Waiting& waiting : state_.reports) {
-      if (reports.size() == kReportsPerCall) break;
-      reports.push_back(waiting.report);
-      reports.back().age_us = std::max<int64_t>(0, (now - waiting.happened).count());
-    }
-    state_.reports_due = SteadyTime::max();
-  }
-  Result<Orders> orders = server_.report(reports);
-  if (orders && !reports.empty() && orders->seq_acknowledged < reports.back().seq) {
-    orders = fail(ErrorKind::unavailable, "the server did not take our reports");
-  }
+  std::string epoch;
+  const std::vector<Report> reports = reports_to_send(epoch);
+  const Result<Orders> orders = server_.report(reports, options_.instance, epoch);
   if (!orders) {
     reports_refused_ = true;
     std::lock_guard lock(mutex_);
     state_.reports_due = SteadyTime::min();  // Again, after the pause.
+    state_.unreachable = true;
     return std::unexpected(orders.error());
   }
-  heartbeat_at_ = clock_.steady() + kHeartbeatEvery;
-  {
-    std::lock_guard lock(mutex_);
-    auto& waiting = state_.reports;
-    while (!waiting.empty() && waiting.front().report.seq <= orders->seq_acknowledged) {
-      waiting.pop_front();
-    }
-    state_.acknowledged = std::max(state_.acknowledged, orders->seq_acknowledged);
-    if (reports.size() == kReportsPerCall) state_.reports_due = SteadyTime::min();
-  }
-  changed_.notify_all();
+  answered_at_ = clock_.steady();
+  heartbeat_at_ = answered_at_ + kHeartbeatEvery;
+  take_answer(reports, *orders);
+  // Whatever became of the reports: orders are obeyed.
   orders_seen(*orders);
   return {};
+}
+
+// What the server does not have. `epoch`: under which an end is sent.
+std::vector<Report> Uplink::reports_to_send(std::string& epoch) {
+  std::vector<Report> reports;
+  std::lock_guard lock(mutex_);
+  const SteadyTime now = clock_.steady();
+  const auto send = [&](const Waiting& waiting) {
+    reports.push_back(waiting.report);
+    reports.back().age_us = std::max<int64_t>(0, (now - waiting.happened).count());
+  };
+  for (const Waiting& waiting : state_.samples) {
+    if (reports.size() == kSamplesPerCall) break;
+    send(waiting);
+  }
+  const size_t samples = reports.size();
+  for (const Waiting& waiting : state_.reports) {
+    if (waiting.report.seq <= state_.acknowledged) continue;
+    const bool may_end = state_.drained && state_.end_epoch == state_.epoch;
+    if (waiting.report.kind == ReportKind::ended && !may_end) break;
+    if (reports.size() - samples == kReportsPerCall) break;
+    send(waiting);
+  }
+  state_.reports_due = SteadyTime::max();
+  epoch = state_.epoch;
+  return reports;
+}
+
+void Uplink::take_answer(std::span<const Report> sent, const Orders& orders) {
+  int64_t last = 0;
+  int64_t last_sample = 0;
+  for (const Report& report : sent) {
+    last = std::max(last, report.seq);
+    last_sample = std::max(last_sample, report.sample);
+  }
+  bool restarted = false;
+  bool first = false;
+  int64_t before = 0;
+  {
+    std::lock_guard lock(mutex_);
+    before = std::exchange(state_.acknowledged, orders.seq_acknowledged);
+    while (!state_.samples.empty() && state_.samples.front().report.sample <= last_sample) {
+      state_.samples.pop_front();
+    }
+    restarted = state_.answered && state_.epoch != orders.epoch;
+    first = !std::exchange(state_.answered, true);
+    state_.unreachable = false;
+    state_.epoch = orders.epoch;
+    if (restarted) {
+      state_.drained = false;
+      state_.given_up.clear();
+    }
+    const bool behind = orders.seq_acknowledged < std::max(last, before);
+    const bool moved = orders.seq_acknowledged != before;
+    SteadyTime due = behind ? clock_.steady() + kReportsAgain : SteadyTime::max();
+    if ((behind && moved) || !state_.samples.empty()) due = SteadyTime::min();
+    state_.reports_due = std::min(state_.reports_due, due);
+  }
+  changed_.notify_all();
+  if (first) on_news_();
+  if (restarted) compare_all();
+  if (orders.seq_acknowledged < before) {
+    log_.line("the server has reports up to " + std::to_string(orders.seq_acknowledged) + " of " +
+              std::to_string(before) + " that it had: the rest is sent again");
+  }
+}
+
+// Another start of the server: perhaps it has less than it said.
+void Uplink::compare_all() {
+  std::fill(asked_.begin(), asked_.end(), false);
+  files_.compare_all();
+  records_.compare_all();
 }
 
 Status Uplink::send_consoles() {
@@ -219,19 +306,29 @@ Status Uplink::send_console(size_t rank) {
   const int number = options_.first_rank + static_cast<int>(rank);
   if (!asked_[rank]) {
     buffer_.clear();
-    TRY_SET(const uint64_t has, server_.console(number, 0, buffer_));
-    sent_[rank] = std::min(has, spool.size());
+    TRY_SET(const client::AttemptApi::Kept kept, server_.console(number, 0, buffer_));
+    sent_[rank] = std::min(kept.size, spool.size());
     asked_[rank] = true;
     return {};
   }
-  const uint64_t from = sent_[rank];
+  // Only a server that went back behind what was durable there (a backup was restored) asks for
+  // bytes that are not here any more.
+  const bool lost = sent_[rank] < spool.readable_from();
+  const uint64_t from = lost ? spool.readable_from() : sent_[rank];
+  if (lost) {
+    log_.line("rank " + std::to_string(number) + ": the server has lost " +
+              std::to_string(from - sent_[rank]) + " bytes of its console that it had for good");
+  }
   TRY_SET(const uint64_t next, spool.read_frames(from, kFrameSize, buffer_));
-  TRY_SET(const uint64_t has, server_.console(number, from, buffer_));
-  sent_[rank] = std::min(has, spool.size());
-  if (has <= from && next > from) {
+  TRY_SET(
+      const client::AttemptApi::Kept kept,
+      server_.console(number, from, buffer_,
+                      lost ? client::AttemptApi::Before::lost : client::AttemptApi::Before::sent));
+  sent_[rank] = std::min(kept.size, spool.size());
+  if (kept.size <= from && next > from) {
     return fail(ErrorKind::unavailable, "the server took nothing of the console");
   }
-  spool.release(has);
+  spool.release(std::min(kept.durable, kept.size));
   return {};
 }
 
@@ -254,10 +351,12 @@ void Uplink::settle(const Round& round, const Status& status) {
   pause_ = milliseconds(0);
   pause_until_ = SteadyTime{};
   refusals_ = 0;
+  stuck_since_.reset();
   if (round.draining && scanned_last_ && !files_.pending() && !records_.pending() &&
       console_pending() == 0) {
     std::lock_guard lock(mutex_);
-    state_.drained = true;
+    // Before the first answer it is not known who has it.
+    state_.drained = state_.answered;
     changed_.notify_all();
   }
 }
@@ -274,6 +373,14 @@ void Uplink::settle_failure(const Round& round, const Error& error) {
     }
     if (pause_ == kUplinkPauseMax && !std::exchange(away_, true)) {
       log_.line("the server does not answer (" + error.message + "); what is new is kept here");
+    }
+    if (!of_reports && !stuck_since_) stuck_since_ = clock_.steady();
+    // One that answers reports all the while is not away: it does not take the rest.
+    if (round.draining && stuck_since_ && answered_at_ - *stuck_since_ >= kDrainStuckMax) {
+      std::lock_guard lock(mutex_);
+      state_.drained = true;
+      state_.given_up = error.message;
+      changed_.notify_all();
     }
     return;
   }

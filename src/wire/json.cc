@@ -31,11 +31,8 @@ Json to_json(const std::vector<T>& values) {
   for (const T& value : values) array.push_back(to_json(value));
   return array;
 }
-Json to_json(const std::map<std::string, std::string>& map) {
-  Json object = Json::object();
-  for (const auto& [key, value] : map) object[key] = value;
-  return object;
-}
+// Linear, as a search for each key would not be.
+Json to_json(const std::map<std::string, std::string>& map) { return map; }
 template <HasFields T>
 Json to_json(const T& value) {
   Json object = Json::object();
@@ -153,19 +150,6 @@ Result<T> decode(const Json& json) {
 
 // ---- text ----
 
-std::string place_of(std::string_view text, size_t byte) {
-  size_t line = 1;
-  size_t column = 1;
-  for (const char c : text.substr(0, byte > 0 ? byte - 1 : 0)) {
-    ++column;
-    if (c == '\n') {
-      ++line;
-      column = 1;
-    }
-  }
-  return "line " + std::to_string(line) + ", column " + std::to_string(column);
-}
-
 bool has_odd_number(const Json& json) {
   if (json.is_number_float()) return !std::isfinite(json.get<double>());
   if (!json.is_structured()) return false;
@@ -219,16 +203,6 @@ ErrorKind kind_of_status(int status) {
 
 }  // namespace
 
-Result<Json> parse(std::string_view text) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    return fail(ErrorKind::invalid, place_of(text, error.byte) + ": this is not JSON");
-  } catch (const std::exception& error) {
-    return fail(ErrorKind::invalid, std::string("this is not JSON: ") + error.what());
-  }
-}
-
 std::string dump(const Json& json) { return dump_with(json, -1); }
 std::string dump_pretty(const Json& json) { return dump_with(json, 2); }
 
@@ -250,6 +224,7 @@ Json encode(const Orders& orders) { return to_json(orders); }
 Json encode(const Assignment& assignment) { return to_json(assignment); }
 Json encode(const ComputeSpec& spec) { return to_json(spec); }
 Json encode(const VmSize& size) { return to_json(size); }
+Json encode(const RolePolicy& policy) { return to_json(policy); }
 
 Result<RunSpec> decode_run_spec(const Json& json) { return decode<RunSpec>(json); }
 Result<Environment> decode_environment(const Json& json) { return decode<Environment>(json); }
@@ -262,6 +237,7 @@ Result<Orders> decode_orders(const Json& json) { return decode<Orders>(json); }
 Result<Assignment> decode_assignment(const Json& json) { return decode<Assignment>(json); }
 Result<ComputeSpec> decode_compute_spec(const Json& json) { return decode<ComputeSpec>(json); }
 Result<VmSize> decode_vm_size(const Json& json) { return decode<VmSize>(json); }
+Result<RolePolicy> decode_role_policy(const Json& json) { return decode<RolePolicy>(json); }
 
 Json error_to_json(const Error& error) {
   return {{"error",

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "model/assignment.h"
 #include "model/compute.h"
+#include "model/policy.h"
 #include "model/report.h"
 #include "model/run.h"
 #include "model/run_spec.h"
@@ -39,6 +40,7 @@ Json encode(const Orders& orders);
 Json encode(const Assignment& assignment);
 Json encode(const ComputeSpec& spec);
 Json encode(const VmSize& size);
+Json encode(const RolePolicy& policy);
 Result<RunSpec> decode_run_spec(const Json& json);
 Result<Environment> decode_environment(const Json& json);
 Result<Realised> decode_realised(const Json& json);
@@ -50,13 +52,18 @@ Result<Orders> decode_orders(const Json& json);
 Result<Assignment> decode_assignment(const Json& json);
 Result<ComputeSpec> decode_compute_spec(const Json& json);
 Result<VmSize> decode_vm_size(const Json& json);
+Result<RolePolicy> decode_role_policy(const Json& json);
 
 // The contract's shape of a run; `now` ends the open phase of its timeline, `base_url` makes
 // studioUrl and logFiles.
 Json run_to_json(const Run& run, WallTime now, std::string_view base_url);
+// An entry of a list: all but `attempts, timeline, nodes, logFiles, warnings,
+// environmentVariables`, and at most limits::kEntryFields metrics, parameters and tags each.
+Json run_entry_to_json(const Run& run, WallTime now, std::string_view base_url);
 Json user_to_json(const User& user);
 Json token_to_json(const Token& token);
 Json workspace_to_json(const Workspace& workspace);
+Json member_to_json(const Member& member);
 Json experiment_to_json(const Experiment& experiment);
 Json compute_to_json(const Compute& compute);
 

@@ -111,6 +111,29 @@ TEST_CASE("an error survives the way there and back") {
   CHECK(wire::error_from_answer(404, "[]").kind == ErrorKind::not_found);
 }
 
+TEST_CASE("an entry of a list is bounded, whatever the run has") {
+  Run run;
+  run.id = RunId{"calm-finch-2"};
+  run.spec = full_spec();
+  for (int i = 0; i < 150; ++i) {
+    const std::string name = "name-" + std::to_string(i);
+    run.labels.tags[name] = "1";
+    run.parameters[name] = "1";
+    run.metrics.push_back({.name = name, .kind = "scalar", .points = 1, .last = {.value = 1}});
+  }
+  const Json whole = wire::run_to_json(run, WallTime{}, "http://127.0.0.1:1");
+  const Json entry = wire::run_entry_to_json(run, WallTime{}, "http://127.0.0.1:1");
+  for (const char* key : {"tags", "parameters", "metrics"}) {
+    CHECK(whole[key].size() == 150);
+    CHECK(entry[key].size() == 100);
+  }
+  for (const auto& [key, value] : whole.items()) {
+    const bool left_out = key == "attempts" || key == "timeline" || key == "nodes" ||
+                          key == "logFiles" || key == "warnings" || key == "environmentVariables";
+    CHECK_MESSAGE(entry.contains(key) != left_out, key);
+  }
+}
+
 TEST_CASE("a run's JSON has every key of the contract") {
   Run run;
   run.id = RunId{"calm-finch-2"};

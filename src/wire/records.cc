@@ -2,15 +2,19 @@
 
 #include <cmath>
 
+#include "model/limits.h"
+#include "wire/parse.h"
+
 namespace trainyard::wire {
 namespace {
 
-constexpr size_t kNameMax = 4096;
-constexpr size_t kLineMax = 1 << 20;
 constexpr size_t kListMax = 100'000;
+constexpr size_t kMembersMax = 100'000;  // Of one object.
+// Answers that hold a record's value nest a few levels deeper, and parse() must take those.
+constexpr size_t kDepthMax = 128;
 
 std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorKind::invalid, "a record: " + std::move(message));
+  return fail(ErrorKind::invalid, std::move(message));
 }
 
 // A finite number stays one; all else is kept as its JSON.
@@ -68,15 +72,15 @@ Status read_points(const Json& line, std::string_view kind, Record& record) {
 }  // namespace
 
 Result<Record> parse_record(std::string_view text, WallTime now) {
-  if (text.size() > kLineMax) return refuse("it is longer than 1 MB");
-  TRY_SET(const Json line, parse(text));
+  if (text.size() > limits::kRecordBytes) return refuse("it is longer than 1 MB");
+  TRY_SET(const Json line, parse(text, {.depth_max = kDepthMax, .members_max = kMembersMax}));
   if (!line.is_object()) return refuse("it is no object");
   TRY_SET(const std::string kind, text_member(line, "k", true));
   Record record;
   record.at = time_of(line, now);
   TRY_SET(record.run, text_member(line, "r", kind == "child" || kind == "end"));
   TRY_SET(record.name, text_member(line, "n", kind != "child" && kind != "end"));
-  if (record.name.size() > kNameMax) return refuse("its name is longer than 4096 bytes");
+  if (record.name.size() > limits::kNameBytes) return refuse("its name is longer than 4096 bytes");
   for (const std::string_view metric : {"metric", "list", "row", "table", "image", "doc"}) {
     if (kind != metric) continue;
     TRY(read_points(line, kind, record));
@@ -87,6 +91,7 @@ Result<Record> parse_record(std::string_view text, WallTime now) {
     TRY_SET(record.parent, text_member(line, "p", false));
     return record;
   }
+  if (kind == "dropped") return refuse("'" + record.name + "' is larger than 1 MB");
   record.removes = !line.contains("v") || line["v"].is_null();
   TRY_SET(record.value, text_member(line, "v", kind != "tag"));
   if (kind == "param") {

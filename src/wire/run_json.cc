@@ -1,5 +1,6 @@
 // The nouns as users and their scripts see them: the contract's names.
 #include "base/text.h"
+#include "model/limits.h"
 #include "wire/environments.h"
 #include "wire/json.h"
 #include "wire/records.h"
@@ -66,10 +67,12 @@ Json nodes_to_json(const Run& run) {
   return nodes;
 }
 
-// Of its newest attempt.
+// Those of its newest attempt, then the server's own.
 Json warnings_to_json(const Run& run) {
-  if (run.attempts.empty() || !run.attempts.back().end) return Json::array();
-  return run.attempts.back().end->warnings;
+  Json all = Json::array();
+  if (!run.attempts.empty() && run.attempts.back().end) all = run.attempts.back().end->warnings;
+  for (const std::string& warning : run.warnings) all.push_back(warning);
+  return all;
 }
 
 // Path -> URL, for the console of each rank under its names.
@@ -91,22 +94,37 @@ Json log_files(const Run& run, std::string_view base_url) {
   return files;
 }
 
-Json map_to_json(const std::map<std::string, std::string>& map) {
+constexpr size_t kAll = SIZE_MAX;
+
+// Keys that are known to differ go to the end of the object: its operator[] looks at all before.
+void append(Json& object, const std::string& key, Json value) {
+  object.get_ref<Json::object_t&>().emplace_back(key, std::move(value));
+}
+
+Json map_to_json(const std::map<std::string, std::string>& map, size_t max = kAll) {
   Json object = Json::object();
-  for (const auto& [key, value] : map) object[key] = value;
+  for (const auto& [key, value] : map) {
+    if (object.size() == max) break;
+    append(object, key, value);
+  }
   return object;
 }
 
 // The latest of each.
-Json metrics_to_json(const Run& run) {
+Json metrics_to_json(const Run& run, size_t max) {
   Json object = Json::object();
-  for (const Metric& metric : run.metrics) object[metric.name] = point_value(metric.last);
+  for (const Metric& metric : run.metrics) {
+    if (object.size() == max) break;
+    append(object, metric.name, point_value(metric.last));
+  }
   return object;
 }
 
-}  // namespace
+enum class RunForm { whole, entry };
 
-Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
+Json to_json(const Run& run, WallTime now, std::string_view base_url, RunForm form) {
+  const bool whole = form == RunForm::whole;
+  const size_t max = whole ? kAll : limits::kEntryFields;
   const std::string& name = run.labels.display_name;
   Json json = {
       {"id", run.id.value},
@@ -128,16 +146,16 @@ Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
       {"endedAt", time_or_null(run.ended)},
       {"exitCode", run.life.exit_code ? Json(*run.life.exit_code) : Json()},
       {"error", run.life.error.empty() ? Json() : Json(run.life.error)},
-      {"tags", map_to_json(run.labels.tags)},
+      {"tags", map_to_json(run.labels.tags, max)},
       {"properties", map_to_json(run.labels.properties)},
-      {"parameters", map_to_json(run.parameters)},
-      {"metrics", metrics_to_json(run)},
-      {"attempts", attempts_to_json(run)},
-      {"timeline", timeline_to_json(run, now)},
+      {"parameters", map_to_json(run.parameters, max)},
+      {"metrics", metrics_to_json(run, max)},
+      {"attempts", whole ? attempts_to_json(run) : Json()},
+      {"timeline", whole ? timeline_to_json(run, now) : Json()},
       {"parentId", run.parent.empty() ? Json() : Json(run.parent)},
-      {"nodes", nodes_to_json(run)},
-      {"warnings", warnings_to_json(run)},
-      {"logFiles", log_files(run, base_url)},
+      {"nodes", whole ? nodes_to_json(run) : Json()},
+      {"warnings", whole ? warnings_to_json(run) : Json()},
+      {"logFiles", whole ? log_files(run, base_url) : Json()},
       {"snapshotId", run.spec.snapshot.empty() ? Json() : Json(run.spec.snapshot)},
       {"snapshotFiles", run.snapshot_files},
       {"snapshotBytes", run.snapshot_bytes},
@@ -156,7 +174,7 @@ Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
       {"maxRetries", run.spec.retry.max},
       {"secrets", run.spec.secrets},
       {"outputNames", map_to_json(run.spec.outputs)},
-      {"environmentVariables", map_to_json(run.spec.environment_variables)},
+      {"environmentVariables", whole ? map_to_json(run.spec.environment_variables) : Json()},
       {"interactive", run.spec.interactive},
       {"archived", run.labels.archived},
       {"timeLimitSeconds", run.spec.time_limit_s},
@@ -165,7 +183,22 @@ Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
       {"number", run.number},
       {"version", run.version},
   };
+  if (whole) return json;
+  for (const char* key :
+       {"attempts", "timeline", "nodes", "logFiles", "warnings", "environmentVariables"}) {
+    json.erase(key);
+  }
   return json;
+}
+
+}  // namespace
+
+Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
+  return to_json(run, now, base_url, RunForm::whole);
+}
+
+Json run_entry_to_json(const Run& run, WallTime now, std::string_view base_url) {
+  return to_json(run, now, base_url, RunForm::entry);
 }
 
 Json user_to_json(const User& user) {
@@ -182,7 +215,15 @@ Json token_to_json(const Token& token) {
           {"label", token.label},
           {"createdAt", format_time(token.created)},
           {"expiresAt", time_or_null(token.expires)},
-          {"revokedAt", time_or_null(token.revoked)}};
+          {"revokedAt", time_or_null(token.revoked)},
+          {"parent", token.parent ? Json(*token.parent) : Json()}};
+}
+
+Json member_to_json(const Member& member) {
+  return {{"user", member.user},
+          {"role", std::string(to_string(member.role))},
+          {"addedBy", member.added_by},
+          {"addedAt", format_time(member.added)}};
 }
 
 Json workspace_to_json(const Workspace& workspace) {
@@ -191,6 +232,8 @@ Json workspace_to_json(const Workspace& workspace) {
           {"subscriptionId", workspace.subscription_id},
           {"resourceGroup", workspace.resource_group},
           {"imageBuildCompute", workspace.image_build_compute},
+          {"access", std::string(to_string(workspace.access))},
+          {"retentionSeconds", workspace.retention.count()},
           {"createdBy", workspace.created_by},
           {"createdAt", format_time(workspace.created)}};
 }

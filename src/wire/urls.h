@@ -15,6 +15,8 @@
 //   POST   /api/v1/server/stop                 admin, Unix socket only
 //   POST   /api/v1/server/backup   {"folder"}             admin, Unix socket only
 //   POST   /api/v1/server/check    {"content": bool}      admin, Unix socket only
+//   DELETE /api/v1/runs/ID         ?now=1: for good; POST …/restore brings it back
+//   POST   /api/v1/server/gc       {"dryRun": bool}       admin; GET: how far it is
 //   GET    /api/v1/targets                                [{"name":"local","cpus",…,"free"}]
 //   GET|POST        /api/v1/users            {"name","role"}
 //   DELETE          /api/v1/users/{name}
@@ -44,6 +46,8 @@
 //   POST   …/execs/{exec}/output   ?from=N[&exit=CODE]: bytes -> {"size","stop"}
 //   GET    /api/v1/sizes
 //   PUT|DELETE      /api/v1/sizes/{name}     fields of a VmSize
+//   GET    /api/v1/policies        fields of a RolePolicy, and "role"
+//   PUT    /api/v1/policies/{role} those of its lists that change
 //   POST   /api/v1/runs            {"id", "spec": RunSpec} -> 201 run, 200 same again,
 //                                  409 another spec, 404 "snapshot …" when its tree is not here
 //   GET    /api/v1/runs            ?workspace&experiment&status&target&parent&limit&cursor
@@ -59,25 +63,27 @@
 //   POST   /api/v1/blobs                      a pack, see below -> {"kept", "bad": [hex…]}
 //   POST   /api/v1/blobs/missing  {"digests": [hex…]} -> {"missing": [hex…]}
 //   GET|HEAD /api/v1/blobs/{digest}
-//   POST   /api/v1/runs/{id}/attempts/{n}/reports  ?node=K {"reports": [Report…]} -> Orders;
-//                                  [] is a heartbeat
+//   POST   /api/v1/runs/{id}/attempts/{n}/reports  ?node=K {"instance", "epoch", "reports":
+//                                  [Report…]} -> Orders; [] is a heartbeat (model/report.h, gang.h)
 //   GET    /api/v1/runs/{id}/attempts/{n}/orders   ?node=K&cancel=0&go=0&stop=0&done=0&wait=S: once
 //                                  they say more than that
 //   GET    /api/v1/runs/{id}/attempts/{n}/environment  ?need=made|root|tree&begin=1&log=N&wait=S ->
 //                                  {"state","progress","log","logNext","error","realised"}
-//   POST   /api/v1/runs/{id}/attempts/{n}/console/{rank}  ?from=N: console frames -> {"size"}
+//   POST   /api/v1/runs/{id}/attempts/{n}/console/{rank}  ?from=N[&lost=1]: console frames ->
+//                                  {"size","durable"}
 //   POST   /api/v1/runs/{id}/attempts/{n}/files    ?path=logs/x&from=N[&reset=1]: bytes -> {"size"}
 //
 // Console frames (supervisor -> server): u8 'o'|'e', u32 LE length, bytes. `from` counts the
 // attempt's console bytes, frames' heads not counted. The answer's `size` is how many the server
 // has; what is sent again below it is skipped, what is sent beyond it is not taken: go on from
-// `size`.
+// `size`. What lies below `durable` outlives the server's power: a sender may forget it.
+// Where a sender is asked for what it has forgotten (a backup was restored), `lost=1` says so.
 //
 // Follow frames (server -> client): u8 'o'|'e'|'s', u32 LE rank, u32 LE length, bytes. The last is
 // 's':
-// {"status","reason","version","final","exitCode","error","next":[offset per rank],"attempt"}. The
-// answer comes when there is console to show or the version is above V, or empty at S. A final
-// answer's console may go on: ask until nothing comes.
+// {"status","reason","version","final","exitCode","error","next":[offset per rank],"attempt",
+// "warned"}. The answer comes when there is console to show or the version is above V, or empty at
+// S. A final answer's console may go on: ask until nothing comes. `warned`: the run has warnings.
 //
 // A pack: per blob 32 bytes of SHA-256, u64 LE size, bytes.
 // clang-format on

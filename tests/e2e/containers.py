@@ -278,7 +278,6 @@ class Docker(Containers, YardTest):
         self.engine.cli("logout", registry.address)
         self.engine.cli("rmi", image)
         self.write("say.sh", "echo inside\n")
-        self.write(".amlignore", ".azureml\n")  # What is written there is the user's own doing.
         for name, password in (("good", registry.password), ("bad", "wrong")):
             self.write(f".azureml/{name}.runconfig", json.dumps({
                 "command": "sh say.sh", "target": "local", "environment": {"docker": {
@@ -293,6 +292,9 @@ class Docker(Containers, YardTest):
         kept = subprocess.run(["grep", "-r", "-l", registry.password, str(self.home)], capture_output=True, text=True,
                               check=False).stdout
         self.assertEqual(kept, "", "the password is nowhere in clear")
+        # What the password has fetched is not there for who names the image without it.
+        without = self.finish(self.submit("--image", image, "--", "true"))
+        self.assertEqual(without["status"], "Failed", without)
 
 
 class Podman(Containers, YardTest):

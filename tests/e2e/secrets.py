@@ -220,6 +220,27 @@ wait_for('end')
             self.assert_hidden(body, file)
         self.assert_no_file_has_it(self.home)
 
+    def test_it_is_masked_in_files_of_logs_and_in_commands_on_its_node(self):
+        self.write("log.py", """
+import os, pathlib, time
+with open('logs/own.txt', 'w', buffering=1) as log:
+    log.write('key ' + os.environ['API_KEY'] + ' end\\n')
+    while not pathlib.Path('end').exists(): time.sleep(0.01)
+    log.write('half ' + os.environ['API_KEY'][:9])
+""")
+        run = self.submit("--secret", "API_KEY", "--", "python3", "log.py")
+        self.wait_for_status(run, "Running")
+        out = self.ok("node", "exec", "-r", run, "--", "sh", "-c", 'echo "it is $API_KEY."; printf %s "$API_KEY" | base64')
+        self.assert_hidden(out, "node exec")
+        self.assertIn("it is ***.\n", out)
+        (self.home / "node" / f"{run}.1" / "work" / "end").touch()
+        self.finish(run)
+        status, body = self.http("GET", f"/api/v1/runs/{run}/files/logs/own.txt")
+        self.assertEqual(status, 200)
+        self.assert_hidden(body, "logs/own.txt")
+        self.assertEqual(body.decode(), f"key {'*' * len(VALUE)} end\nhalf {VALUE[:9]}")
+        self.assert_no_file_has_it(self.home)
+
     def test_no_description_of_a_run_has_it(self):
         self.ok("submit", "-e", "t", "--secret", "API_KEY", "--", *SHOW_HASH)
         run = self.json("run", "list")[0]["id"]

@@ -1,8 +1,11 @@
 """Runs on a real Slurm of four isolated nodes, as on this machine: one parameter changes."""
 import json
 import pathlib
+import re
 import sys
 import unittest
+import urllib.error
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from lab_yard import LabTest
@@ -57,6 +60,50 @@ class Slurm(LabTest):
         done = self.run_cli("submit", "--target", "bare", "--", "sh", "-c", "echo $SLURMD_NODENAME; exit 7")
         self.assertEqual((done.code, done.out), (7, "n4\n"), done)
         self.assertTrue(done.err.rstrip().endswith("Failed, exit 7"), done)
+
+    def test_what_other_jobs_of_the_account_can_read_of_a_job_is_no_token(self):
+        run = self.submit("--target", "lab", "--", "sh", "-c", "echo on $SLURMD_NODENAME; while :; do sleep 0.1; done")
+        node = wait_until(lambda: self.ok("run", "logs", run).split(), "it runs")[-1]
+        ticket = self.ticket_of(run)
+        for path, bearer, status in (
+                (f"/runs/{run}", ticket, 403), (f"/runs/{run}/attempts/1/assignment?node=0", ticket, 403),
+                ("/runs", f"{ticket}.{'a' * 64}", 403), (f"/runs/{run}/attempts/1/handover", f"{ticket}.{'a' * 64}", 409)):
+            with self.subTest(path=path):
+                self.assertEqual(self.ask_as(bearer, path), status)
+        found = self.lab.exec_on(node, "sh", "-c", "grep -rl tya_ /tmp/trainyard-??????????; "
+                                 "for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/cmdline | grep -l tya_; "
+                                 "grep -qs supervise $p/cmdline && cat $p/environ; done; true").stdout
+        self.assertNotIn("tya_", found)
+        # One that still waits: its script can be read, its ticket is good for nothing until it has started.
+        for name in self.lab.names:
+            self.lab.drain(name)
+        waiting = self.submit("--target", "lab", "--", "echo", "mine")
+        wait_until(lambda: "waits for" in self.show(waiting)["reason"], "it waits")
+        stolen = self.ticket_of(waiting)
+        self.assertEqual(self.ask_as(f"{stolen}.{'a' * 64}", f"/runs/{waiting}/attempts/1/handover"), 503)
+        for name in self.lab.names:
+            self.lab.resume(name)
+        ended = self.finish(waiting)
+        self.assertEqual((ended["status"], len(ended["attempts"])), ("Completed", 1), ended["reason"])
+        self.ok("run", "cancel", run)
+
+    def ticket_of(self, run):
+        """As any job of the account reads it."""
+        number = self.lab.run("squeue", "-h", "--me", "-o", "%i", f"--name=ty-{run}.1").strip()
+        script = self.lab.run("scontrol", "write", "batch_script", number, "-")
+        self.assertNotRegex(script, r"tya_[0-9a-z]{8}")
+        return re.search(r"^ty_ticket=(\S+)$", script, re.M).group(1)
+
+    def ask_as(self, bearer, path):
+        """The status that somebody with this token gets."""
+        request = urllib.request.Request(f"http://{self.lab.address}:{self.port}/api/v1{path}",
+                                         b"" if path.endswith("/handover") else None,
+                                         {"Authorization": f"Bearer {bearer}"})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
 
     def test_a_cancel_ends_it_there_with_grace(self):
         run = self.submit("--target", "lab", "--", "sh", "-c",

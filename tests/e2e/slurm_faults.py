@@ -5,13 +5,15 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from lab_yard import LabTest
-from yard import YardTest, main, wait_until
+from yard import TRAINYARD, YardTest, main, wait_until
 
+ORPHAN_S = 35  # A job that its compute does not know is cancelled after 30 s.
 AWAY_S = 25  # Slurm's own programs try for some 10 s; two rounds of that.
 HOLD = "while :; do sleep 0.1; done"
 
@@ -231,11 +233,18 @@ class Faults(LabTest):
         self.assertEqual((self.scratch / "kept" / "outputs" / "1.txt").read_text(), "saved\n")
 
     def test_a_job_that_somebody_cancels_in_slurm_is_not_started_again(self):
-        run, _ = self.holding()
-        self.lab.run("scancel", "--me", f"--name=ty-{run}.1")
-        ended = self.finish(run)
-        self.assertEqual(ended["status"], "Failed", ended)
-        self.assertIn("cancelled in Slurm", ended["reason"])
+        ran = self.submit("--target", "lab", "--", "sh", "-c", f"echo attempt $TRAINYARD_ATTEMPT; {HOLD}")
+        deaf = self.submit("--target", "lab", "--", "sh", "-c",  # It takes its time to end.
+                           f"trap 'sleep 2; exit 0' TERM; echo attempt $TRAINYARD_ATTEMPT; {HOLD}")
+        for run in (ran, deaf):
+            wait_until(lambda: "attempt 1" in self.console(run), "it runs")
+            self.lab.run("scancel", "--me", f"--name=ty-{run}.1")
+        for run in (ran, deaf):
+            ended = self.finish(run)
+            self.assertEqual(ended["status"], "Failed", ended)
+            self.assertIn("cancelled in Slurm", ended["reason"])
+            self.assertEqual(self.console(run), "attempt 1\n")
+            self.assertEqual(self.lab.run("squeue", "-h", "--states=all", f"--name=ty-{run}.2").strip(), "")
         for name in self.lab.names:
             self.lab.drain(name)
         waiting = self.submit("--target", "lab", "--", "true")
@@ -244,6 +253,53 @@ class Faults(LabTest):
         ended = self.finish(waiting)
         self.assertEqual((ended["status"], len(ended["attempts"])), ("Failed", 1), ended)
         self.assertIn("cancelled in Slurm", ended["reason"])
+
+    # ---- several computes on one Slurm ----
+
+    def test_computes_on_one_slurm_leave_each_others_jobs_alone(self):
+        self.ok("compute", "create", "-n", "beside", "--engine", "slurm", "--max-nodes", 3)
+        self.ok("workspace", "create", "-n", "other")
+        self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "-w", "other")
+        with self.another_home() as there:
+            hold = ("--", "sh", "-c", f"echo up; {HOLD}")
+            mine = [self.submit("--target", "lab", *hold), self.submit("--target", "beside", *hold),
+                    self.submit("-w", "other", "--target", "lab", *hold)]
+            theirs = self.submit("--target", "lab", *hold, env=there)
+            runs = [(run, {}) for run in mine] + [(theirs, there)]
+            for run, env in runs:
+                wait_until(lambda: "up" in self.ok("run", "logs", run, env=env), "it runs")
+            # One more of each that waits.
+            waiting = [(self.submit("--target", target, "--nodes", 3, "--cpus", 2, "--", "true", env=env), env)
+                       for target, env in (("lab", {}), ("beside", {}), ("lab", there))]
+            jobs = lambda: len(self.lab.run("squeue", "-h", "--me").split("\n")) - 1
+            wait_until(lambda: jobs() == 7, "all are in Slurm")
+            until = time.monotonic() + ORPHAN_S
+            while time.monotonic() < until:
+                self.assertEqual(jobs(), 7)
+                time.sleep(1)
+            for run, env in [*runs, *waiting]:
+                shown = self.json("run", "show", run, env=env)
+                self.assertNotIn(shown["status"], ("Failed", "Canceled"), shown["reason"])
+                self.assertEqual(len(shown["attempts"]), 1)
+            for run, env in [*waiting, *runs]:
+                self.ok("run", "cancel", run, env=env)
+            for run, env in [*runs, *waiting]:
+                wait_until(lambda: self.json("run", "show", run, env=env)["status"] == "Canceled", "it is cancelled")
+
+    @contextlib.contextmanager
+    def another_home(self):
+        """A second server on the same Slurm and account; its variables for a command."""
+        env = {"TRAINYARD_HOME": str(self.scratch / "home2")}
+        server = subprocess.Popen([TRAINYARD, "server", "run", "--listen", f"{self.lab.address}:0", "--insecure"],
+                                  cwd=self.code, env=dict(self.env, **env), stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: self.run_cli("server", "status", env=env).code == 0, "the server runs")
+            self.ok("compute", "create", "-n", "lab", "--engine", "slurm", "--max-nodes", 3, env=env)
+            yield env
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(20)
 
     # ---- setup ----
 

@@ -1,4 +1,5 @@
 """What a run's code is, and how it comes back."""
+import hashlib
 import os
 import pathlib
 import stat
@@ -28,6 +29,27 @@ class Snapshot(YardTest):
         self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
         self.assertTrue(os.stat(got / "run.sh").st_mode & stat.S_IXUSR)
         self.assertFalse(os.stat(got / "bin").st_mode & stat.S_IXUSR)
+
+    def test_files_of_another_workspace_are_not_to_be_had_by_their_hash(self):
+        self.ok("workspace", "create", "private")
+        self.write("secret.txt", "of another workspace\n")
+        theirs = self.submit("-w", "private", "--target", "local", "--", "true")
+        self.finish(theirs)
+        digest = hashlib.sha256(b"of another workspace\n").hexdigest()
+        # An attempt of the default workspace asks with its own token, as a script can.
+        (self.code / "secret.txt").unlink()
+        self.write("ask.py", "import os, sys, urllib.request, urllib.error\n"
+                   "for url in sys.argv[1:]:\n"
+                   "    request = urllib.request.Request(os.environ['TRAINYARD_SERVER'] + url, headers={\n"
+                   "        'Authorization': 'Bearer ' + os.environ['TRAINYARD_TOKEN']})\n"
+                   "    try:\n"
+                   "        print(urllib.request.urlopen(request).status)\n"
+                   "    except urllib.error.HTTPError as error:\n"
+                   "        print(error.code)\n")
+        own = hashlib.sha256((self.code / "ask.py").read_bytes()).hexdigest()
+        out = self.ok("submit", "-e", "t", "--", "python3", "ask.py", f"/api/v1/blobs/{digest}",
+                      f"/api/v1/runs/{theirs}/blobs/{digest}", f"/api/v1/blobs/{own}")
+        self.assertEqual(out.split(), ["404", "403", "200"])
 
     def test_ignored_files_never_enter(self):
         self.write(".amlignore", "*.log\n/data/\n!keep.log\n__pycache__\nbuild/**/tmp\n")

@@ -401,6 +401,25 @@ class Files(ServedTest):
             self.run_.download_files(output_directory="got")
         self.assertFalse(os.path.exists("evil"))
 
+    def test_nothing_is_written_through_a_link(self):
+        os.mkdir("victim")
+        os.mkdir("got")
+        os.symlink("../victim", "got/outputs")
+        os.symlink("../victim", "got/user_logs")
+        with self.assertRaisesRegex(UserError, "link"):
+            self.run_.download_files(prefix="outputs/", output_directory="got")
+        with self.assertRaisesRegex(UserError, "link"):
+            self.run_.get_all_logs("got")
+        self.assertEqual(os.listdir("victim"), [])
+        # A link that has the file's own name is replaced; so is the name that we once gave to what was not whole.
+        pathlib.Path("victim/file").write_text("mine")
+        os.symlink("victim/file", "model.pt")
+        os.symlink("victim/file", f"model.pt.part-{os.getpid()}")
+        self.run_.download_file("outputs/model.pt")
+        self.assertEqual(pathlib.Path("victim/file").read_text(), "mine")
+        self.assertFalse(os.path.islink("model.pt"))
+        self.assertEqual(os.path.getsize("model.pt"), 300_000)
+
 
 class Waiting(ServedTest):
     def wait(self, **more):

@@ -127,10 +127,12 @@ class Logging(InRun):
         self.run_.log_table("t", {"a": range(2500), "b": [1]})
         self.assertEqual([(len(v["a"]), len(v["b"])) for v in self.values()], [(1000, 1), (1000, 0), (500, 0)])
         self.assertEqual(self.run_.get_metrics("t"), {"t": {"a": list(range(2500)), "b": [1]}})
-        before = self.records.read_text()
+        before = len(self.lines())
         done = self.script("from trainyard import Run\nrun = Run.get_context()\nrun.log('x', 'y' * 2**20)\n"
-                           "run.log_row('r', text='y' * 2**20)")
-        self.assertEqual((done.returncode, self.records.read_text()), (0, before))
+                           "run.log_row('r', text='y' * 2**20)\nrun.log_parameter('p', 'y' * 2**20)\n"
+                           "run.tag('t', 'y' * 2**20)")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(self.lines()[before:], [{"k": "dropped", "n": name} for name in "xrpt"])
         self.assertIn("larger than 1 MB", done.stderr)
 
     def test_a_hundred_thousand_metrics_are_all_there_and_quick_while_the_server_is_away(self):

@@ -15,6 +15,7 @@ from fake_yard import ROOT
 from trainyard import TrainyardError, UserError
 from trainyard.capture import capture
 from trainyard.ignore import IgnoreFile, Level
+from trainyard.redact import without_passwords
 from trainyard.tree import Entry, read_tree, write_tree
 
 
@@ -26,6 +27,11 @@ def cases(name):
     for literal in re.findall(r'"((?:[^"\\]|\\.)*)"', block):
         found.append(literal.encode().decode("unicode_escape").encode("latin-1"))
     return found
+
+
+def literal(text):
+    """The bytes of a string of C++."""
+    return text[3:-2].encode() if text.startswith("R") else text[1:-1].encode().decode("unicode_escape").encode()
 
 
 class IgnoreRules(unittest.TestCase):
@@ -147,6 +153,25 @@ class Capture(unittest.TestCase):
     def test_pipes_are_left_out_with_a_warning(self):
         os.mkfifo(self.root / "pipe")
         self.assertEqual(self.paths(), [])
+
+    def test_a_password_in_a_run_configuration_is_not_kept(self):
+        text, kept = b"docker:\n  password: s3cret\n", b"docker:\n  password: null\n"
+        self.write("a.runconfig", text.decode())
+        self.write("a.txt", text.decode())
+        config, other = capture(str(self.root)).entries
+        self.assertEqual((config.digest, config.replaced), (hashlib.sha256(kept).hexdigest(), kept))
+        self.assertEqual((other.digest, other.replaced), (hashlib.sha256(text).hexdigest(), None))
+
+    def test_passwords_go_as_the_command_line_takes_them_out(self):
+        """The cases of the C++ test of the same rule."""
+        text = (ROOT / "src/snapshot/redact_test.cc").read_text()
+        changed = re.findall(r'CHECK\(kept\((R"\(.*?\)"|"(?:[^"\\]|\\.)*")\) ==\s+(R"\(.*?\)"|"(?:[^"\\]|\\.)*")\)', text)
+        self.assertGreater(len(changed), 12)
+        for before, after in changed:
+            self.assertEqual(without_passwords(literal(before)), literal(after), before)
+        same = re.search(r"for \(const char\* text :\s+{(.*?)}\) {\s+CAPTURE", text, re.S).group(1)
+        for before in re.findall(r'"(?:[^"\\]|\\.)*"', same):
+            self.assertIsNone(without_passwords(literal(before)), before)
 
     def test_a_folder_that_is_none_is_said_clearly(self):
         with self.assertRaisesRegex(UserError, "not a folder"):

@@ -160,7 +160,8 @@ class GangWorld {
   }
 
   void write(Member& member, Report report) {
-    report.seq = static_cast<int64_t>(member.journal.size()) + 1;
+    report.after = static_cast<int64_t>(member.journal.size());
+    report.seq = report.after + 1;
     member.journal.emplace_back(std::move(report), clock_.steady());
   }
   void write(Member& member, ReportKind kind) { write(member, Report{.kind = kind}); }

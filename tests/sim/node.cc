@@ -12,8 +12,11 @@ constexpr int kStoppedPercent = 8;  // Its time was up, or the disk full.
 
 }  // namespace
 
-Node::Node(const Assignment& assignment, Random& random, SteadyTime now)
-    : id_(assignment.id()), resources_(assignment.spec.resources), gpus_(assignment.gpus) {
+Node::Node(const Assignment& assignment, Version version, Random& random, SteadyTime now)
+    : id_(assignment.id()),
+      resources_(assignment.spec.resources),
+      gpus_(assignment.gpus),
+      version_(version) {
   for (int rank = 0; rank < assignment.spec.processes_per_node; ++rank) {
     scribes_.emplace_back(id_, rank);
   }
@@ -69,7 +72,7 @@ void Node::run_on(Random& random, SteadyTime now) {
     Report sample{.kind = ReportKind::sample};
     sample.cpu_seconds = cpu_seconds_;
     for (const int device : gpus_) {
-      sample.gpus.push_back({device, static_cast<double>(journal_.size()), 0, -1});
+      sample.gpus.push_back({device, static_cast<double>(seq_ + sample_count_), 0, -1});
     }
     return write(sample, now);
   }
@@ -94,9 +97,19 @@ bool Node::all_told() const {
                       [](const Scribe& scribe) { return scribe.pending(); });
 }
 
-void Node::take(const Orders& orders) {
-  acknowledged_ = std::max(acknowledged_, orders.seq_acknowledged);
+void Node::take(const Orders& orders, int64_t sample) {
   cancel_ = cancel_ || orders.cancel;
+  if (version_ == Version::before) {
+    acknowledged_ = std::max(acknowledged_, orders.seq_acknowledged);
+    return;
+  }
+  acknowledged_ = orders.seq_acknowledged;
+  std::erase_if(samples_, [&](const Entry& entry) { return entry.report.sample <= sample; });
+  if (epoch_ == orders.epoch) return;
+  if (!epoch_.empty()) {
+    for (Scribe& scribe : scribes_) scribe.doubt();
+  }
+  epoch_ = orders.epoch;
 }
 
 void Node::die() {
@@ -108,13 +121,24 @@ void Node::revive(SteadyTime now) {
   alive_ = true;
   mute_until_ = now;
   next_send_ = now;
+  samples_.clear();
+  std::erase_if(journal_,
+                [](const Entry& entry) { return entry.report.kind == ReportKind::sample; });
+  for (Scribe& scribe : scribes_) scribe.doubt();
   if (ended_) return;
   stage_ = Stage::bereft;
   next_step_ = now;
 }
 
 void Node::write(Report report, SteadyTime now) {
-  report.seq = static_cast<int64_t>(journal_.size()) + 1;
+  if (report.kind == ReportKind::sample && version_ == Version::current) {
+    report.sample = ++sample_count_;
+    samples_.push_back({std::move(report), now});
+    next_send_ = now;
+    return;
+  }
+  if (version_ == Version::current) report.after = seq_;
+  report.seq = ++seq_;
   journal_.push_back({std::move(report), now});
   next_send_ = now;
 }

@@ -15,7 +15,10 @@ namespace trainyard::sim {
 // each, sends what is not acknowledged, and obeys. Its journal outlives it.
 class Node {
  public:
-  Node(const Assignment& assignment, Random& random, SteadyTime now);
+  // One of the version before numbers its samples as reports and forgets them when it is killed; it
+  // never goes back to where the server is.
+  enum class Version { before, current };
+  Node(const Assignment& assignment, Version version, Random& random, SteadyTime now);
 
   struct Entry {
     Report report;
@@ -33,7 +36,13 @@ class Node {
   double cpu_seconds() const { return cpu_seconds_; }
   int64_t acknowledged() const { return acknowledged_; }
   const std::vector<Entry>& journal() const { return journal_; }
-  bool all_acknowledged() const { return acknowledged_ == static_cast<int64_t>(journal_.size()); }
+  int64_t last_seq() const { return seq_; }
+  Version version() const { return version_; }
+  const std::string& epoch() const { return epoch_; }
+  const std::vector<Entry>& samples() const { return samples_; }  // To be sent.
+  // An end is sent when the server has all else.
+  bool may_end() const { return version_ == Version::before || all_told(); }
+  bool all_acknowledged() const { return acknowledged_ == seq_; }
   // What its ranks tell of the run, one each.
   std::vector<Scribe>& scribes() { return scribes_; }
   const std::vector<Scribe>& scribes() const { return scribes_; }
@@ -45,7 +54,8 @@ class Node {
 
   void step(Random& random, SteadyTime now);
   void sent(SteadyTime now) { next_send_ = now + kHeartbeat; }
-  void take(const Orders& orders);
+  // The answer to a message with samples up to number `sample`.
+  void take(const Orders& orders, int64_t sample);
   void fall_silent(SteadyTime until) { mute_until_ = until; }
   // With all its processes: they live in its PID namespace.
   void die();
@@ -67,8 +77,13 @@ class Node {
   Resources resources_;
   std::vector<int> gpus_;
   std::vector<Scribe> scribes_;
+  Version version_;
   std::vector<Entry> journal_;
+  std::vector<Entry> samples_;
+  int64_t seq_ = 0;
+  int64_t sample_count_ = 0;
   int64_t acknowledged_ = 0;
+  std::string epoch_;
   Stage stage_ = Stage::placed;
   bool alive_ = true;
   bool ranks_ = false;

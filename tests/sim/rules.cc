@@ -171,6 +171,27 @@ void Rules::acknowledged(const Node& node, int64_t seq) {
   }
 }
 
+void Rules::sampled(const Node& node, const std::vector<Report>& reports) {
+  Sampled& all = sampled_[node.id()];
+  for (const Report& report : reports) {
+    if (report.kind != ReportKind::sample) continue;
+    const int64_t number = report.seq > 0 ? report.seq : report.sample;
+    if (number <= all.number) continue;
+    all.number = number;
+    all.reports.push_back(report);
+  }
+}
+
+void Rules::go_back(const Rules& before) {
+  seen_ = before.seen_;
+  before_ = before.before_;
+  over_ = before.over_;
+  known_to_have_run_ = before.known_to_have_run_;
+  acknowledged_ = before.acknowledged_;
+  sampled_ = before.sampled_;
+  moved_ = true;
+}
+
 int64_t Rules::version(const RunId& id) const {
   const auto found = seen_.find(id);
   return found == seen_.end() ? 0 : found->second.version;

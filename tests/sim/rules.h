@@ -28,6 +28,10 @@ class Rules {
   void check_run(const Run& run, const Nodes& nodes);
   // The server has said that it has this attempt's reports up to here.
   void acknowledged(const Node& node, int64_t seq);
+  // Reports came and were not refused: the samples among them are taken.
+  void sampled(const Node& node, const std::vector<Report>& reports);
+  // The server's disk went back to a moment that it was not synced after: so did what was read.
+  void go_back(const Rules& before);
 
   // ---- rules_machine.cc ----
   // The machine: nothing given out twice, no run on two nodes.
@@ -91,7 +95,7 @@ class Rules {
   bool lacks_gpus(const Resources& wants) const;
   bool fits(const Resources& wants) const;
   void check_overtaking(const InQueue& placed, const std::vector<InQueue>& waiting, bool settled);
-  void check_told_by_gpus(const Run& run, const Series& series, const Nodes& nodes);
+  void check_told_by_gpus(const Run& run, const Series& series);
 
   const engine::Capacity capacity_;
   std::string broken_;
@@ -101,6 +105,11 @@ class Rules {
   std::map<RunId, Run> over_;              // As first read when it was over.
   std::set<AttemptId> known_to_have_run_;  // The server was told that user code may have run.
   std::map<AttemptId, int64_t> acknowledged_;
+  struct Sampled {
+    int64_t number = 0;  // The last: a report's or a sample's own.
+    std::vector<Report> reports;
+  };
+  std::map<AttemptId, Sampled> sampled_;
 };
 
 }  // namespace trainyard::sim

@@ -30,7 +30,7 @@ void Rules::check_told(const Run& run, const Series& series, const Told& told, c
   expect(run.labels.properties == about.properties, who + "its properties are not what was told");
   expect(run.parameters == about.parameters, who + "its parameters are not what was told");
   expect(run.parent == about.parent, who + "its parent is another");
-  check_told_by_gpus(run, series, nodes);
+  check_told_by_gpus(run, series);
   for (const Attempt& attempt : run.attempts) {
     const auto node = nodes.find({run.id, attempt.number});
     if (node == nodes.end()) continue;
@@ -44,17 +44,15 @@ void Rules::check_told(const Run& run, const Series& series, const Told& told, c
 }
 
 // Each sample that was taken is one point of each GPU.
-void Rules::check_told_by_gpus(const Run& run, const Series& series, const Nodes& nodes) {
+void Rules::check_told_by_gpus(const Run& run, const Series& series) {
   std::map<std::string, std::vector<double>> meant;
   for (const Attempt& attempt : run.attempts) {
-    const auto node = nodes.find({run.id, attempt.number});
-    const auto taken = acknowledged_.find({run.id, attempt.number});
-    if (node == nodes.end() || taken == acknowledged_.end()) continue;
-    for (const Node::Entry& entry : node->second.journal()) {
-      if (entry.report.seq > taken->second) break;
-      for (size_t i = 0; i < entry.report.gpus.size(); ++i) {
+    const auto taken = sampled_.find({run.id, attempt.number});
+    if (taken == sampled_.end()) continue;
+    for (const Report& report : taken->second.reports) {
+      for (size_t i = 0; i < report.gpus.size(); ++i) {
         const std::string name = "system/gpu_" + std::to_string(i) + "_utilization_percentage";
-        meant[name].push_back(entry.report.gpus[i].utilization);
+        meant[name].push_back(report.gpus[i].utilization);
       }
     }
   }

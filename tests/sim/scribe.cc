@@ -94,6 +94,4 @@ Scribe::Piece Scribe::cut(Random& random, SteadyTime now, bool calm) {
   return {from, text_.substr(static_cast<size_t>(from), static_cast<size_t>(to - from))};
 }
 
-void Scribe::acknowledge(int64_t taken) { acknowledged_ = std::max(acknowledged_, taken); }
-
 }  // namespace trainyard::sim

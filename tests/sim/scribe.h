@@ -31,7 +31,10 @@ class Scribe {
     std::string bytes;
   };
   Piece cut(Random& random, SteadyTime now, bool calm);
-  void acknowledge(int64_t taken);
+  // The server's own count: it may be less than before.
+  void acknowledge(int64_t taken) { acknowledged_ = taken; }
+  // The server may have less than it said: what it has is to be asked.
+  void doubt() { acknowledged_ = 0; }
 
  private:
   void add_line(Random& random);

@@ -53,17 +53,19 @@ TEST_CASE("whatever goes wrong, every run ends once and nothing is lost or count
     all.lost += tally.lost;
     all.reports += tally.reports;
     all.fenced += tally.fenced;
+    all.rolled_back += tally.rolled_back;
     all.records += tally.records;
     all.children += tally.children;
     all.retries += tally.retries;
     for (const auto& [status, count] : tally.ends) all.ends[status] += count;
   }
   std::printf(
-      "sim: %d runs, %d children, %d steps, %d restarts, %d supervisors killed, %d reports, "
+      "sim: %d runs, %d children, %d steps, %d restarts (%d with the database rolled back), "
+      "%d supervisors killed, %d reports, "
       "%d fenced, %d records, %d retries; %d completed, %d failed, %d canceled\n",
-      all.runs, all.children, all.steps, all.restarts, all.lost, all.reports, all.fenced,
-      all.records, all.retries, all.ends[RunStatus::completed], all.ends[RunStatus::failed],
-      all.ends[RunStatus::canceled]);
+      all.runs, all.children, all.steps, all.restarts, all.rolled_back, all.lost, all.reports,
+      all.fenced, all.records, all.retries, all.ends[RunStatus::completed],
+      all.ends[RunStatus::failed], all.ends[RunStatus::canceled]);
 }
 
 TEST_CASE("a seed replays exactly") {

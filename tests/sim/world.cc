@@ -31,7 +31,8 @@ World::World(uint64_t seed)
     : trace_(std::getenv("SIM_TRACE") != nullptr),
       random_(seed),
       engine_(machine(random_)),
-      rules_(engine_.capacity()) {
+      rules_(engine_.capacity()),
+      old_nodes_(random_.percent(50)) {
   engine_.set_hooks({
       .placed =
           [this](const Assignment& assignment) {
@@ -39,7 +40,10 @@ World::World(uint64_t seed)
             rules_.expect(!nodes_.contains(assignment.id()),
                           "attempt " + assignment.id().str() + " placed twice");
             rules_.check_placed(assignment);
-            nodes_.emplace(assignment.id(), Node(assignment, random_, clock_.steady()));
+            const bool old = old_nodes_ && random_.percent(50);
+            nodes_.emplace(assignment.id(),
+                           Node(assignment, old ? Node::Version::before : Node::Version::current,
+                                random_, clock_.steady()));
             rules_.check_machine(nodes_);
           },
       .killed = [this](const AttemptId& attempt) { nodes_.at(attempt).die(); },
@@ -161,7 +165,12 @@ void World::stop_server(microseconds downtime) {
   say("server killed");
   ++tally_.restarts;
   control_.reset();
-  store_.reset();
+  if (can_roll_back() && random_.percent(50)) {
+    roll_back();
+  } else {
+    store_.reset();
+  }
+  unsynced_.reset();
   server_back_ = clock_.steady() + downtime;
 }
 

@@ -41,6 +41,7 @@ class World {
     int children = 0;
     int retries = 0;
     int fenced = 0;
+    int rolled_back = 0;  // Restarts at which the database had lost what was not synced.
     std::map<RunStatus, int> ends;
   };
   const Tally& tally() const { return tally_; }
@@ -54,6 +55,7 @@ class World {
     AttemptId attempt;
     std::vector<Report> reports;
     std::optional<Records> records;  // None: reports, perhaps of nothing: a heartbeat.
+    std::string epoch = {};
     SteadyTime due{};
   };
   struct Planned {
@@ -65,6 +67,19 @@ class World {
   // ---- the server ----
   void start_server();
   void stop_server(microseconds downtime);
+  // ---- world_disk.cc: what a power failure leaves of the database ----
+  struct Wal {
+    std::string salt;  // Another one: it was begun anew.
+    int64_t size = 0;
+    int64_t database_ns = 0;  // When the database itself was last written.
+    bool operator==(const Wal&) const = default;
+  };
+  Wal wal() const;
+  // Around a change that is not synced.
+  void begin_unsynced();
+  void end_unsynced();
+  bool can_roll_back() const;
+  void roll_back();
   void tick();
   void submit(Planned planned);
   void check_changed();
@@ -79,7 +94,7 @@ class World {
   void deliver(const Message& message);
   void deliver_reports(const Message& message);
   void deliver_records(const AttemptId& attempt, const Records& records);
-  void answer(const AttemptId& attempt, const Result<Orders>& orders);
+  void answer(const Message& message, const Result<Orders>& orders);
   void end_node(Node& node, const std::string& why);
   void step(Program& program);
   void tell_once(const RunId& run);
@@ -124,6 +139,15 @@ class World {
   std::set<RunId> changed_;
   Told told_;
   Rules rules_;
+  const bool old_nodes_;  // Some are of the version before; then the disk is sound.
+  // The state before the first of the changes that are not synced; the last of all writes was one.
+  struct Unsynced {
+    Wal from;
+    Wal to;
+    Told told;
+    Rules rules;
+  };
+  std::optional<Unsynced> unsynced_;
   Tally tally_;
 };
 

@@ -19,15 +19,22 @@ void World::send(Node& node) {
   node.sent(now);
   if (node.mute(now)) return;
   std::vector<Report> reports;
-  for (const Node::Entry& entry : node.journal()) {
-    if (entry.report.seq <= node.acknowledged()) continue;
+  const auto add = [&](const Node::Entry& entry) {
     reports.push_back(entry.report);
     reports.back().age_us = (now - entry.happened).count();
+  };
+  for (const Node::Entry& entry : node.samples()) add(entry);
+  for (const Node::Entry& entry : node.journal()) {
+    if (entry.report.seq <= node.acknowledged()) continue;
+    if (entry.report.kind == ReportKind::ended && !node.may_end()) break;
+    add(entry);
   }
   const auto one = [&](std::vector<Report> some) {
-    post({.attempt = node.id(), .reports = std::move(some), .records = {}});
+    post({.attempt = node.id(), .reports = std::move(some), .records = {}, .epoch = node.epoch()});
   };
-  if (reports.size() < 2 || random_.percent(70)) return one(std::move(reports));
+  // One of the version before names no report that it follows: what it sends keeps its order.
+  const bool whole = node.version() == Node::Version::before || random_.percent(70);
+  if (reports.size() < 2 || whole) return one(std::move(reports));
   // Each by itself: they overtake each other on their way.
   for (Report& report : reports) one({std::move(report)});
 }
@@ -64,26 +71,34 @@ void World::deliver(const Message& message) {
 
 void World::deliver_reports(const Message& message) {
   ++tally_.reports;
-  const Result<Orders> orders = control_->report(message.attempt, message.reports);
+  const bool ends = std::ranges::any_of(
+      message.reports, [](const Report& report) { return report.kind == ReportKind::ended; });
+  if (!ends) begin_unsynced();
+  AttemptNode from(message.attempt);
+  from.epoch = message.epoch;
+  const Result<Orders> orders = control_->report(from, message.reports);
+  if (!ends) end_unsynced();
   const Node& node = nodes_.at(message.attempt);
   if (orders) {
     rules_.acknowledged(node, orders->seq_acknowledged);
-    rules_.expect(orders->seq_acknowledged <= static_cast<int64_t>(node.journal().size()),
-                  "acknowledged what was never sent");
+    rules_.sampled(node, message.reports);
+    rules_.expect(orders->seq_acknowledged <= node.last_seq(), "acknowledged what was never sent");
     if (message.reports.empty()) {
       check_changed();
       rules_.expect(rules_.may_tell(message.attempt), "a stale attempt was not fenced off");
     }
   }
-  if (calm() || !random_.percent(5)) answer(message.attempt, orders);
+  if (calm() || !random_.percent(5)) answer(message, orders);
 }
 
 void World::deliver_records(const AttemptId& attempt, const Records& records) {
   ++tally_.records;
   check_changed();  // Who is over takes no more of them.
   const std::string who = "records of " + attempt.str() + ": ";
+  if (attempt.number > 0) begin_unsynced();
   const Result<int64_t> taken =
       control_->take_records(attempt, records.rank, records.piece.from, records.piece.bytes);
+  if (attempt.number > 0) end_unsynced();
   rules_.expect(taken.has_value() == rules_.may_tell(attempt),
                 who + (taken ? "taken of one who is over" : taken.error().message));
   if (!taken) {
@@ -105,7 +120,8 @@ void World::deliver_records(const AttemptId& attempt, const Records& records) {
   if (program != programs_.end()) program->second.scribe().acknowledge(*taken);
 }
 
-void World::answer(const AttemptId& attempt, const Result<Orders>& orders) {
+void World::answer(const Message& message, const Result<Orders>& orders) {
+  const AttemptId& attempt = message.attempt;
   Node& node = nodes_.at(attempt);
   if (!node.alive()) return;
   if (!orders) {
@@ -117,7 +133,9 @@ void World::answer(const AttemptId& attempt, const Result<Orders>& orders) {
     ++tally_.fenced;
     return end_node(node, "fenced off");
   }
-  node.take(*orders);
+  int64_t sample = 0;
+  for (const Report& report : message.reports) sample = std::max(sample, report.sample);
+  node.take(*orders, sample);
   if (node.ended() && node.all_acknowledged()) end_node(node, "exit 0");
 }
 

@@ -15,6 +15,8 @@ extern const std::span<const Option> kSubmitOptions;
 Result<int> run_list(Context& context);
 Result<int> run_show(Context& context);
 Result<int> run_cancel(Context& context);
+Result<int> run_delete(Context& context);
+Result<int> run_restore(Context& context);
 Result<int> run_wait(Context& context);
 Result<int> run_logs(Context& context);
 Result<int> run_monitor_logs(Context& context);
@@ -33,12 +35,13 @@ Result<int> run_submit_script(Context& context);
 Result<int> run_update(Context& context);
 extern const std::span<const Option> kRunSubmitScriptOptions;
 extern const std::span<const Option> kRunUpdateOptions;
-// All that a run logged, into the folder.
+// All that a run logged, into the folder, or into the folder `below` in it.
 struct Fetched {
   uint64_t files = 0;
   uint64_t bytes = 0;
 };
-Result<Fetched> fetch_logs(Context& context, const RunId& id, const fs::path& folder);
+Result<Fetched> fetch_logs(Context& context, const RunId& id, const fs::path& folder,
+                           const std::string& below = {});
 
 Result<int> job_create(Context& context);
 Result<int> job_show(Context& context);
@@ -106,6 +109,7 @@ Result<int> environment_download(Context& context);
 Result<int> environment_build(Context& context);
 Result<int> environment_archive(Context& context);
 Result<int> environment_restore(Context& context);
+Result<int> environment_delete(Context& context);
 Result<int> environment_curated_list(Context& context);
 Result<int> environment_curated_set(Context& context);
 Result<int> environment_curated_delete(Context& context);
@@ -121,6 +125,8 @@ extern const std::span<const Option> kEnvironmentCuratedSetOptions;
 extern const std::span<const Option> kEnvironmentCuratedChoice;
 
 Result<int> experiment_list(Context& context);
+Result<int> experiment_delete(Context& context);
+Result<int> experiment_restore(Context& context);
 // For lists that are short: newest first, cut by --last.
 extern const std::span<const Option> kListOptions;
 Status print_list(Context& context, Json list, const View& view);
@@ -133,6 +139,11 @@ Result<int> workspace_delete(Context& context);
 extern const std::span<const Option> kWorkspaceCreateOptions;
 extern const std::span<const Option> kWorkspaceUpdateOptions;
 extern const std::span<const Option> kWorkspaceChoice;
+Result<int> workspace_share_add(Context& context);
+Result<int> workspace_share_list(Context& context);
+Result<int> workspace_share_remove(Context& context);
+extern const std::span<const Option> kWorkspaceShareUser;
+extern const std::span<const Option> kWorkspaceShareOptions;
 
 Result<int> server_run(Context& context);
 Result<int> server_start(Context& context);
@@ -141,18 +152,28 @@ Result<int> server_status(Context& context);
 Result<int> server_backup(Context& context);
 Result<int> server_restore(Context& context);
 Result<int> server_check(Context& context);
+Result<int> server_gc(Context& context);
+Result<int> server_policy_show(Context& context);
+Result<int> server_policy_set(Context& context);
 // The file an option names, absolute: the server has another current folder. Empty: not given.
 Result<fs::path> file_option(const Args& args, std::string_view key);
 extern const std::span<const Option> kServerRunOptions;
 extern const std::span<const Option> kServerStartOptions;
 extern const std::span<const Option> kServerStatusOptions;
-extern const std::span<const Option> kServerFolderOptions;
+extern const std::span<const Option> kServerBackupOptions;
+extern const std::span<const Option> kServerRestoreOptions;
 extern const std::span<const Option> kServerCheckOptions;
+extern const std::span<const Option> kServerGcOptions;
+extern const std::span<const Option> kDeleteOptions;  // --now
+extern const std::span<const Option> kExperimentChoice;
+extern const std::span<const Option> kServerPolicySetOptions;
 
 Result<int> user_create(Context& context);
 Result<int> user_list(Context& context);
+Result<int> user_update(Context& context);
 Result<int> user_delete(Context& context);
 extern const std::span<const Option> kUserCreateOptions;
+extern const std::span<const Option> kUserUpdateOptions;
 extern const std::span<const Option> kUserChoice;
 
 Result<int> token_create(Context& context);

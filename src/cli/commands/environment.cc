@@ -116,6 +116,22 @@ Result<int> environment_show(Context& context) {
 Result<int> environment_archive(Context& context) { return set_archived(context, true); }
 Result<int> environment_restore(Context& context) { return set_archived(context, false); }
 
+Result<int> environment_delete(Context& context) {
+  TRY_SET(const EnvironmentName name, chosen_environment(context));
+  TRY_SET(const std::string workspace, context.workspace());
+  const std::string label = name.name + (name.version.empty() ? "" : ":" + name.version);
+  TRY(context.confirm("Delete the environment " + label + "?"));
+  TRY_SET(client::Api * api, context.api());
+  const bool now = context.args().has("now");
+  TRY(api->delete_environment(workspace, name, now));
+  context.say("environment " + label +
+              (now ? " is deleted for good"
+                   : " is deleted; for seven days it can be restored with: trainyard environment "
+                     "restore -n " +
+                         name.name));
+  return kExitOk;
+}
+
 Result<int> environment_scaffold(Context& context) {
   TRY_SET(const EnvironmentName name, chosen_environment(context));
   TRY(check_environment_name(name.name));
@@ -139,9 +155,11 @@ Result<int> environment_download(Context& context) {
   TRY(write_files(dialects::environment_files(environment), folder, overwrite));
   if (!environment.recipe.context.empty()) {
     TRY_SET(const Digest digest, Digest::from_hex(environment.recipe.context));
-    TRY_SET(const std::string text, client::fetch_text(api->http(), digest));
+    const std::string of = client::environment_url(workspace, {name.name, {}}) +
+                           (name.version.empty() ? "" : ":" + name.version);
+    TRY_SET(const std::string text, client::fetch_text(api->http(), digest, of));
     TRY_SET(const snapshot::Tree tree, snapshot::decode(text));
-    TRY(client::download_tree(api->http(), tree, built_from));
+    TRY(client::download_tree(api->http(), tree, folder, {}, of, dialects::kContextFolder));
   }
   context.say("environment " + label(environment) + " is in " + folder.string());
   return kExitOk;

@@ -31,7 +31,8 @@ Status send_build(Context& context, dialects::EnvironmentDraft& draft) {
   TRY_SET(const snapshot::Captured captured, capture_folder(context, draft.build));
   draft.environment.recipe.context = captured.id.hex();
   TRY_SET(client::Api * api, context.api());
-  TRY(client::upload_missing(api->http(), draft.build, captured, {}));
+  TRY_SET(const std::string workspace, context.workspace());
+  TRY(client::upload_missing(api->http(), draft.build, captured, {}, workspace));
   return {};
 }
 

@@ -125,13 +125,9 @@ Result<int> job_list(Context& context) {
   if (args.has("include-archived")) query.archived = "any";
   TRY_SET(query.workspace, context.workspace());
   const WallTime now = context.clock().wall();
-  const auto add = [](ListPrinter& printer, const Json& run) -> Result<bool> {
-    TRY(printer.add(job_json(run)));
-    return true;
-  };
   TRY(print_runs(context, query, last,
                  {job_header(), [now](const Json& job) { return job_row(job, now); }, job_raw_row},
-                 add));
+                 [](const Json& run) { return job_json(run); }));
   return kExitOk;
 }
 

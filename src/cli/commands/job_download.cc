@@ -34,20 +34,18 @@ class Download {
   Download(Context& context, client::Api& api, RunId id, fs::path folder)
       : context_(context), api_(api), id_(std::move(id)), folder_(std::move(folder)) {}
 
-  Status fetch(const snapshot::Tree& tree, const fs::path& below) {
-    const fs::path into = folder_ / below;
-    TRY(make_dirs(into));
+  Status fetch(const snapshot::Tree& tree, const std::string& below) {
     Progress progress(context_.clock(), "download", context_.shows_progress());
-    TRY(client::download_tree(api_.http(), tree, into, [&](const client::Transfer& transfer) {
+    const auto update = [&](const client::Transfer& transfer) {
       progress.update(transfer.bytes_done, transfer.bytes_total);
-    }));
+    };
+    TRY(client::download_tree(api_.http(), tree, folder_, update, below));
     add({tree.files(), tree.bytes()});
     return {};
   }
 
-  Status fetch_logs_below(const fs::path& below) {
-    TRY(make_dirs(folder_ / below));
-    TRY_SET(const Fetched logs, fetch_logs(context_, id_, folder_ / below));
+  Status fetch_logs_below(const std::string& below) {
+    TRY_SET(const Fetched logs, fetch_logs(context_, id_, folder_, below));
     add(logs);
     return {};
   }
@@ -121,7 +119,7 @@ Result<int> job_download(Context& context) {
   for (const auto& [name, path] : outputs.items()) {
     if (!args.has("all") && name != wanted) continue;
     TRY(check_relative_path(name));
-    TRY(download.fetch(part_of(tree, cell(path)), fs::path("named-outputs") / name));
+    TRY(download.fetch(part_of(tree, cell(path)), "named-outputs/" + name));
   }
   TRY(download.finish());
   return kExitOk;

@@ -7,6 +7,9 @@
 #include "cli/exit.h"
 #include "cli/progress.h"
 #include "client/blobs.h"
+#include "snapshot/folder_cursor.h"
+#include "snapshot/new_file.h"
+#include "wire/urls.h"
 
 namespace trainyard::cli {
 namespace {
@@ -19,6 +22,8 @@ constexpr Option kDownloadOptions[] = {
      "Where to put it; else the current folder."},
     {"--snapshot", Takes::nothing, "", "The code as it was submitted, instead of the outputs."},
 };
+
+constexpr unsigned kFileMode = 0644;
 
 struct RemoteFile {
   std::string path;
@@ -57,37 +62,35 @@ Status fetch(client::Api& api, const RunId& id, const std::string& path,
   }
 }
 
-// Whole or not there: to a name beside it first.
-Status fetch_to(client::Api& api, const RunId& id, const RemoteFile& file, const fs::path& place,
+// Whole or not there, and through no link that is at `place` or on the way to it.
+Status fetch_to(client::Api& api, const RunId& id, const RemoteFile& file,
+                snapshot::FolderCursor& folders, const std::string& place,
                 const std::function<void(size_t)>& on_bytes) {
-  if (place.has_parent_path()) TRY(make_dirs(place.parent_path()));
-  const fs::path half = place.string() + ".part";
-  {
-    TRY_SET(const Fd out, open_file(half, O_WRONLY | O_CREAT | O_TRUNC));
-    const Status fetched = fetch(api, id, file.path, [&](std::string_view bytes) -> Status {
-      TRY(write_all(out.get(), bytes, half.string()));
-      on_bytes(bytes.size());
-      return {};
-    });
-    if (!fetched) {
-      ::unlink(half.c_str());
-      return fetched;
-    }
-  }
-  if (::rename(half.c_str(), place.c_str()) == 0) return {};
-  const int number = errno;
-  ::unlink(half.c_str());
-  return fail_errno(number, "write " + place.string());
+  TRY_SET(const int folder, folders.at(snapshot::parent_of(place)));
+  snapshot::NewFile made(folder);
+  TRY_SET(const Fd out, made.create(kFileMode));
+  const auto keep = [&](std::string_view bytes) -> Status {
+    TRY(write_all(out.get(), bytes, place));
+    on_bytes(bytes.size());
+    return {};
+  };
+  TRY(fetch(api, id, file.path, keep));
+  return made.rename_to(std::string(snapshot::name_of(place)));
 }
 
+// Each to its place in `root`, a folder of the user's choice; `place_of` is a relative path.
 Status fetch_all(Context& context, client::Api& api, const RunId& id,
-                 const std::vector<RemoteFile>& files,
-                 const std::function<fs::path(const RemoteFile&)>& place_of) {
+                 const std::vector<RemoteFile>& files, const fs::path& root,
+                 const std::function<std::string(const RemoteFile&)>& place_of) {
+  TRY_SET(const Fd folder, snapshot::open_root(root.empty() ? "." : root));
+  snapshot::FolderCursor folders(folder.get(), root, snapshot::FolderCursor::Missing::make);
   Progress progress(context.clock(), "download", context.shows_progress());
   const uint64_t total = total_of(files);
   uint64_t done = 0;
   for (const RemoteFile& file : files) {
-    TRY_WITHIN("download " + file.path, fetch_to(api, id, file, place_of(file), [&](size_t size) {
+    const std::string place = place_of(file);
+    TRY(check_relative_path(place));
+    TRY_WITHIN("download " + file.path, fetch_to(api, id, file, folders, place, [&](size_t size) {
                  done += size;
                  progress.update(done, total);
                }));
@@ -134,15 +137,16 @@ Result<RunSource> parse_source(const std::string& word) {
 constinit const std::span<const Option> kRunDownloadLogsOptions = kLogsOptions;
 constinit const std::span<const Option> kRunDownloadOptions = kDownloadOptions;
 
-Result<Fetched> fetch_logs(Context& context, const RunId& id, const fs::path& folder) {
+Result<Fetched> fetch_logs(Context& context, const RunId& id, const fs::path& folder,
+                           const std::string& below) {
   TRY_SET(client::Api * api, context.api());
   TRY_SET(std::vector<RemoteFile> files, list_files(*api, id));
   std::erase_if(files, [](const RemoteFile& file) {
     return file.kind == "output" || file.kind == "snapshot";
   });
-  TRY(make_dirs(folder));
-  TRY(fetch_all(context, *api, id, files,
-                [&](const RemoteFile& file) { return folder / file.path; }));
+  TRY(fetch_all(context, *api, id, files, folder, [&](const RemoteFile& file) {
+    return below.empty() ? file.path : below + "/" + file.path;
+  }));
   return Fetched{files.size(), total_of(files)};
 }
 
@@ -165,11 +169,12 @@ Result<int> run_download(Context& context) {
   const fs::path folder = context.args().value("output-dir", ".");
   const fs::path into = code ? folder : folder / "outputs";
   TRY_SET(const snapshot::Tree tree, code ? api->snapshot(id) : api->outputs(id));
-  TRY(make_dirs(into));
   Progress progress(context.clock(), "download", context.shows_progress());
-  TRY(client::download_tree(api->http(), tree, into, [&](const client::Transfer& transfer) {
+  const auto update = [&](const client::Transfer& transfer) {
     progress.update(transfer.bytes_done, transfer.bytes_total);
-  }));
+  };
+  const std::string_view below = code ? "" : "outputs";
+  TRY(client::download_tree(api->http(), tree, folder, update, wire::run_url(id), below));
   TRY(say_done(context, code ? "snapshot" : "outputs", tree.files(), tree.bytes(), into));
   return kExitOk;
 }
@@ -199,17 +204,21 @@ Result<int> run_cp(Context& context) {
     return kExitOk;
   }
   // As cp does: into a folder that is there, else under the name given.
-  fs::path dest = words[1];
+  fs::path root = words[1];
+  fs::path name;
   std::error_code ignored;
-  if (fs::is_directory(dest, ignored)) {
-    dest /= fs::path(source.path.empty() ? source.run.value : source.path).filename();
+  if (fs::is_directory(root, ignored)) {
+    name = fs::path(source.path.empty() ? source.run.value : source.path).filename();
   } else if (one && words[1].ends_with('/')) {
     return fail(ErrorKind::not_found, words[1] + ": no such folder");
+  } else if (one) {
+    name = root.filename();
+    root = root.parent_path();
   }
-  TRY(fetch_all(context, *api, source.run, files, [&](const RemoteFile& file) {
-    return one ? dest : dest / file.path.substr(prefix.size());
+  TRY(fetch_all(context, *api, source.run, files, root, [&](const RemoteFile& file) {
+    return one ? name.string() : (name / file.path.substr(prefix.size())).string();
   }));
-  TRY(say_done(context, "copied", files.size(), total_of(files), dest));
+  TRY(say_done(context, "copied", files.size(), total_of(files), root / name));
   return kExitOk;
 }
 

@@ -10,10 +10,13 @@ namespace {
 
 constexpr Option kRunListRows[] = {
     {"--experiment-name -e --experiment", Takes::value, "NAME", "Only this experiment's."},
-    {"--status", Takes::value, "STATUS", "Only those in this state: Running, Completed, …"},
+    {"--status", Takes::value, "STATUS",
+     "Only those in this state, or in one of several by commas: Running,Completed, …"},
     {"--compute-target-name --target --ct", Takes::value, "NAME", "Only those of this target."},
     {"--tags --tag", Takes::list, "K=V", "Only those with all of these tags; K alone: any value."},
-    {"--last", Takes::value, "N", "The newest N; else all."},
+    {"--user", Takes::value, "NAME", "Only this user's."},
+    {"--last --limit -n", Takes::value, "N",
+     "The newest N (default: all; in a table on a terminal 30)."},
     {"--minimal", Takes::nothing, "", "Only id, experiment, status and times."},
     {"--parent-run-id", Takes::value, "RUN", "Only this run's children."},
     {"--pipeline-run-id", Takes::value, "RUN", "", Since::later},
@@ -22,15 +25,15 @@ constexpr Option kRunListRows[] = {
 constexpr std::string_view kMinimal[] = {"id",     "runId",     "name",      "experiment",
                                          "status", "createdAt", "startedAt", "endedAt"};
 
-bool has_tags(const Json& run, const std::vector<std::string>& wanted) {
-  const auto tags = run.find("tags");
-  return std::all_of(wanted.begin(), wanted.end(), [&](const std::string& pair) {
+// {"K": "V", "K": null}: null is any value.
+Json wanted_tags(const std::vector<std::string>& pairs) {
+  Json tags = Json::object();
+  for (const std::string& pair : pairs) {
     const size_t equals = pair.find('=');
-    const auto found = tags == run.end() || !tags->is_object() ? Json::const_iterator{}
-                                                               : tags->find(pair.substr(0, equals));
-    if (tags == run.end() || !tags->is_object() || found == tags->end()) return false;
-    return equals == std::string::npos || cell(*found) == pair.substr(equals + 1);
-  });
+    tags[pair.substr(0, equals)] =
+        equals == std::string::npos ? Json() : Json(pair.substr(equals + 1));
+  }
+  return tags;
 }
 
 Json minimal(const Json& run) {
@@ -51,18 +54,15 @@ Result<int> run_list(Context& context) {
   client::RunQuery query{.experiment = args.value("experiment-name"),
                          .status = args.value("status"),
                          .target = args.value("compute-target-name"),
+                         .user = args.value("user"),
                          .parent = args.value("parent-run-id")};
-  if (!query.status.empty()) TRY(run_status_from(query.status));
+  if (args.has("tags")) query.tags = wire::dump(wanted_tags(args.values("tags")));
   TRY_SET(query.workspace, context.workspace());
   const WallTime now = context.clock().wall();
-  const auto add = [&](ListPrinter& printer, const Json& run) -> Result<bool> {
-    if (!has_tags(run, args.values("tags"))) return false;
-    TRY(printer.add(args.has("minimal") ? minimal(run) : run));
-    return true;
-  };
+  const auto shape = [&](const Json& run) { return args.has("minimal") ? minimal(run) : run; };
   TRY(print_runs(context, query, last,
                  {run_header(), [now](const Json& run) { return run_row(run, now); }, run_raw_row},
-                 add));
+                 shape));
   return kExitOk;
 }
 

@@ -26,12 +26,22 @@ constexpr Option kStartOptions[] = {
      "Keep at most so much of built environments (50G; 0: all)."},
     {"--interpreters", Takes::value, "PATH[:PATH…]",
      "Pythons that anybody may name by path in an environment."},
+    {"--gc-every", Takes::value, "TIME",
+     "Remove what nothing refers to this often (default: 6h; 0: only by server gc)."},
+    {"--connections-per-address", Takes::value, "N",
+     "Accept at most N connections from one address (default: half of all)."},
 };
 constexpr Option kStatusOptions[] = {
     {"--show-token", Takes::nothing, "", "Add a token for the API."},
 };
-constexpr Option kFolderOptions[] = {
+constexpr Option kBackupRows[] = {
     {"--directory -d", Takes::value, "DIR", "The backup's folder, like the word."},
+    {"--without-key", Takes::nothing, "",
+     "Leave out the key file, without which nobody reads the secrets."},
+};
+constexpr Option kRestoreRows[] = {
+    {"--directory -d", Takes::value, "DIR", "The backup's folder, like the word."},
+    {"--key-file", Takes::value, "FILE", "The key of a backup that was made --without-key."},
 };
 constexpr Option kCheckOptions[] = {
     {"--content", Takes::nothing, "", "Read every file and compare it with its hash."},
@@ -56,7 +66,8 @@ View status_view() {
 // What was given to `server start` for the server itself.
 Result<std::vector<std::string>> start_words(const Args& args) {
   std::vector<std::string> words;
-  for (const std::string_view key : {"listen", "advertise", "environments-max", "interpreters"}) {
+  for (const std::string_view key : {"listen", "advertise", "environments-max", "interpreters",
+                                     "gc-every", "connections-per-address"}) {
     if (args.has(key)) words.push_back("--" + std::string(key) + "=" + args.value(key));
   }
   for (const std::string_view key : {"tls-cert", "tls-key"}) {
@@ -135,7 +146,8 @@ std::string check_words(const Json& found) {
 
 constinit const std::span<const Option> kServerStartOptions = kStartOptions;
 constinit const std::span<const Option> kServerStatusOptions = kStatusOptions;
-constinit const std::span<const Option> kServerFolderOptions = kFolderOptions;
+constinit const std::span<const Option> kServerBackupOptions = kBackupRows;
+constinit const std::span<const Option> kServerRestoreOptions = kRestoreRows;
 constinit const std::span<const Option> kServerCheckOptions = kCheckOptions;
 
 Result<int> server_start(Context& context) {
@@ -193,8 +205,16 @@ Result<int> server_backup(Context& context) {
   TRY(own_home(context));
   TRY_SET(const fs::path folder, backup_folder(context));
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json manifest, api->backup(folder.string()));
+  TRY_SET(const Json manifest, api->backup(folder.string(), context.args().has("without-key")));
   context.say("backed up to " + folder.string());
+  const std::string key = cell_of(manifest, "keyFile");
+  if (!key.empty()) {
+    context.say((folder / key).string() +
+                " opens every secret in the backup: keep it apart, or back up --without-key");
+  } else if (cell_of(manifest, "secrets") != "0") {
+    context.warn("the backup has no key: without a copy of the home's secrets.key its " +
+                 cell_of(manifest, "secrets") + " secrets cannot be read after a restore");
+  }
   TRY(context.print(manifest, members_view()));
   return kExitOk;
 }
@@ -202,8 +222,15 @@ Result<int> server_backup(Context& context) {
 Result<int> server_restore(Context& context) {
   TRY_SET(const Place place, own_home(context));
   TRY_SET(const fs::path folder, backup_folder(context));
-  TRY_SET(const Json manifest, api::restore(folder, place.home));
+  TRY_SET(const fs::path key, file_option(context.args(), "key-file"));
+  TRY_SET(const Json manifest, api::restore(folder, place.home, key));
   context.say("restored to the home " + place.home.root().string());
+  if (manifest.value("missingKey", false)) {
+    context.warn("the backup has no key, so its " + cell_of(manifest, "secrets") +
+                 " secrets cannot be read. Put the key file with the id " +
+                 cell_of(manifest, "keyId") + " at " + place.home.secrets_key().string() +
+                 " before a server starts, or set each secret again with: trainyard secret set");
+  }
   TRY(context.print(manifest, members_view()));
   return kExitOk;
 }

@@ -18,6 +18,10 @@ constexpr Option kServerRunRows[] = {
      "Keep at most so much of built environments (50G; 0: all)."},
     {"--interpreters", Takes::value, "PATH[:PATH…]",
      "Pythons that anybody may name by path in an environment."},
+    {"--gc-every", Takes::value, "TIME",
+     "Remove what nothing refers to this often (default: 6h; 0: only by server gc)."},
+    {"--connections-per-address", Takes::value, "N",
+     "Accept at most N connections from one address (default: half of all)."},
     {"--ready-fd", Takes::value, "FD", "Where to say that it listens, for what started it."},
 };
 
@@ -60,6 +64,11 @@ Result<int> server_run(Context& context) {
     }
     options.interpreters.push_back(path);
   }
+  if (args.has("gc-every")) {
+    TRY_SET(options.collection.every, parse_duration(args.value("gc-every"), "--gc-every"));
+  }
+  TRY_SET(const std::optional<int> per_address, int_option(args, "connections-per-address", 1));
+  options.connections_per_address_max = static_cast<size_t>(per_address.value_or(0));
   options.ready_fd = ready_fd.value_or(-1);
   TRY(api::serve(options));
   return kExitOk;

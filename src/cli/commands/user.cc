@@ -6,7 +6,10 @@ namespace trainyard::cli {
 namespace {
 
 constexpr Option kUserOptions[] = {
-    {"--role", Takes::value, "ROLE", "reader, submitter or admin; else submitter."},
+    {"--role", Takes::value, "ROLE", "reader, submitter or admin (default: submitter)."},
+};
+constexpr Option kUserChanges[] = {
+    {"--role", Takes::value, "ROLE", "reader, submitter or admin."},
 };
 constexpr Option kUserNames[] = {
     {"--name -n", Takes::value, "NAME", "The user."},
@@ -15,7 +18,9 @@ constexpr Option kUserTokenOptions[] = {
     {"--user", Takes::value, "NAME", "Whose; else yours."},
     {"--label --name -n", Takes::value, "TEXT", "What it is for, to know it again in the list."},
     {"--kind", Takes::value, "KIND", "user, or node: lets one machine join, once; else user."},
-    {"--expires", Takes::value, "TIME", "How long it is good for: 12h, 30d; else for ever."},
+    {"--expires", Takes::value, "TIME",
+     "How long it is good for: 12h, 30d (default: as long as the token you use, else for ever)."},
+    {"--role", Takes::value, "ROLE", "At most this role (default: the user's)."},
 };
 constexpr Option kTokenIds[] = {
     {"--id -i", Takes::value, "ID", "The token's number, from: trainyard token list"},
@@ -51,6 +56,7 @@ Result<std::string> one_name(const Context& context, std::string_view key, std::
 }  // namespace
 
 constinit const std::span<const Option> kUserCreateOptions = kUserOptions;
+constinit const std::span<const Option> kUserUpdateOptions = kUserChanges;
 constinit const std::span<const Option> kUserChoice = kUserNames;
 constinit const std::span<const Option> kTokenCreateOptions = kUserTokenOptions;
 constinit const std::span<const Option> kTokenChoice = kTokenIds;
@@ -66,6 +72,19 @@ Result<int> user_create(Context& context) {
   return kExitOk;
 }
 
+Result<int> user_update(Context& context) {
+  TRY_SET(const std::string name, one_name(context, "name", "user"));
+  TRY(check_name(name, "user"));
+  if (!context.args().has("role")) {
+    return fail(ErrorKind::invalid, "what is to be changed?", "The role: --role ROLE");
+  }
+  TRY_SET(const Role role, role_from(context.args().value("role")));
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json user, api->update_user(name, to_string(role)));
+  TRY(context.print(user, user_view()));
+  return kExitOk;
+}
+
 Result<int> user_list(Context& context) {
   TRY_SET(client::Api * api, context.api());
   TRY_SET(const Json users, api->users());
@@ -76,7 +95,7 @@ Result<int> user_list(Context& context) {
 Result<int> user_delete(Context& context) {
   TRY_SET(const std::string name, one_name(context, "name", "user"));
   TRY(check_name(name, "user"));
-  TRY(context.confirm("Delete the user " + name + " and revoke its tokens?"));
+  TRY(context.confirm("Delete the user " + name + ", revoke their tokens and cancel their runs?"));
   TRY_SET(client::Api * api, context.api());
   TRY(api->delete_user(name));
   context.say("user " + name + " is deleted");
@@ -100,8 +119,10 @@ Result<int> token_create(Context& context) {
     if (lifetime <= seconds(0)) return fail(ErrorKind::invalid, "--expires must be in the future");
   }
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json token,
-          api->create_token(args.value("user"), args.value("label"), lifetime.count()));
+  TRY_SET(const Json token, api->create_token({.user = args.value("user"),
+                                               .label = args.value("label"),
+                                               .role = args.value("role"),
+                                               .lifetime_s = lifetime.count()}));
   TRY(context.print(token, {.table = [](const Json& value) {
                       static constexpr std::string_view kKeys[] = {"id", "user", "token"};
                       return plain_table(value, kKeys);

@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 
@@ -9,11 +10,15 @@ constexpr Option kWorkspaceCreateRows[] = {
     {"--location -l", Takes::value, "PLACE", "Taken from scripts for Azure; without meaning here."},
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; else on the server."},
+    {"--access", Takes::value, "WHOM", "Whom it lets in: everyone or members (default: everyone)."},
     {"--friendly-name -f", Takes::value, "NAME", "", Since::later},
 };
 constexpr Option kWorkspaceUpdateRows[] = {
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; '': on the server."},
+    {"--access", Takes::value, "WHOM", "Whom it lets in: everyone or members."},
+    {"--retention", Takes::value, "TIME",
+     "Delete runs that ended longer ago, as in 90d (default: 0, none)."},
 };
 constexpr Option kWorkspaceChoiceRows[] = {
     {"--name -n", Takes::value, "NAME", "The workspace, like -w."},
@@ -23,7 +28,8 @@ constexpr Option kWorkspaceChoiceRows[] = {
 View workspace_view() {
   return {.table = [](const Json& value) {
     static constexpr std::string_view kKeys[] = {
-        "name", "createdBy", "createdAt", "resourceGroup", "subscriptionId", "imageBuildCompute"};
+        "name",          "access",         "createdBy",        "createdAt",
+        "resourceGroup", "subscriptionId", "imageBuildCompute"};
     return plain_table(value, kKeys);
   }};
 }
@@ -61,11 +67,13 @@ Result<int> workspace_create(Context& context) {
   workspace.resource_group = context.args().value("resource-group");
   const std::string compute = context.args().value("image-build-compute");
   workspace.image_build_compute = compute;
+  TRY_SET(workspace.access, access_from(context.args().value("access", "everyone")));
   TRY_SET(client::Api * api, context.api());
   auto created = api->create_workspace(workspace);
   if (!created && created.error().kind == ErrorKind::conflict && context.args().has("exist-ok")) {
-    created = compute.empty() ? api->workspace(workspace.name)
-                              : api->set_build_compute(workspace.name, compute);
+    created = compute.empty()
+                  ? api->workspace(workspace.name)
+                  : api->update_workspace(workspace.name, {{"imageBuildCompute", compute}});
   } else if (created && !compute.empty()) {
     context.say("warning: workspace " + workspace.name + " has no compute " + compute +
                 " yet; make it with: trainyard compute create -w " + workspace.name + " -n " +
@@ -81,13 +89,25 @@ Result<int> workspace_update(Context& context) {
   if (name.empty()) {
     TRY_SET(name, context.workspace());
   }
-  if (!context.args().has("image-build-compute")) {
+  const Args& args = context.args();
+  Json changes = Json::object();
+  if (args.has("image-build-compute")) {
+    changes["imageBuildCompute"] = args.value("image-build-compute");
+  }
+  if (args.has("retention")) {
+    TRY_SET(const seconds retention, parse_duration(args.value("retention"), "--retention"));
+    changes["retentionSeconds"] = retention.count();
+  }
+  if (args.has("access")) {
+    TRY_SET(const Access access, access_from(args.value("access")));
+    changes["access"] = to_string(access);
+  }
+  if (changes.empty()) {
     return fail(ErrorKind::invalid, "what is to be changed?",
-                "Where environments are built: --image-build-compute COMPUTE");
+                "Give --image-build-compute COMPUTE, --retention TIME or --access WHOM.");
   }
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json changed,
-          api->set_build_compute(name, context.args().value("image-build-compute")));
+  TRY_SET(const Json changed, api->update_workspace(name, changes));
   TRY(context.print(changed, workspace_view()));
   return kExitOk;
 }

@@ -42,7 +42,7 @@ bool add_range(std::string_view text, std::vector<int>& indexes) {
 bool are_alike(const JobPlan& a, const JobPlan& b) {
   JobPlan other = b;
   other.attempt = a.attempt;
-  other.token = a.token;
+  other.ticket = a.ticket;
   return a == other;
 }
 
@@ -52,25 +52,24 @@ std::string name_of(const std::vector<AttemptId>& attempts) {
   return name;
 }
 
-std::string comment_of(std::string_view server_id, const std::vector<AttemptId>& attempts) {
-  std::string comment = comment_of(server_id, attempts.front());
+std::string comment_of(std::string_view owner, const std::vector<AttemptId>& attempts) {
+  std::string comment = comment_of(owner, attempts.front());
   for (size_t i = 1; i < attempts.size(); ++i) comment += "," + attempts[i].str();
   return comment;
 }
 
-std::vector<AttemptId> attempts_of(std::string_view comment, std::string_view server_id) {
+std::vector<AttemptId> attempts_of(std::string_view comment, std::string_view owner) {
   std::vector<AttemptId> attempts;
   const size_t head = comment.rfind(':') + 1;
   for (const std::string& one : split(comment.substr(head), ',')) {
-    const auto attempt = attempt_of(std::string(comment.substr(0, head)) + one, server_id);
+    const auto attempt = attempt_of(std::string(comment.substr(0, head)) + one, owner);
     if (!attempt) return {};
     attempts.push_back(*attempt);
   }
   return attempts;
 }
 
-ArrayRoom::ArrayRoom(std::string_view server_id)
-    : length_(comment_of(server_id, AttemptId{}).size()) {}
+ArrayRoom::ArrayRoom(std::string_view owner) : length_(comment_of(owner, AttemptId{}).size()) {}
 
 bool ArrayRoom::take(const AttemptId& attempt) {
   const size_t more = attempt.str().size() + 1;

@@ -19,14 +19,14 @@ bool are_alike(const JobPlan& a, const JobPlan& b);
 
 // `--job-name` and `--comment` of an array; those of a lone job where there is one attempt alone.
 std::string name_of(const std::vector<AttemptId>& attempts);
-std::string comment_of(std::string_view server_id, const std::vector<AttemptId>& attempts);
-// The attempt of every index, if the comment is one of this server's; a lone job has one.
-std::vector<AttemptId> attempts_of(std::string_view comment, std::string_view server_id);
+std::string comment_of(std::string_view owner, const std::vector<AttemptId>& attempts);
+// The attempt of every index, if the comment is one of this owner's; a lone job has one.
+std::vector<AttemptId> attempts_of(std::string_view comment, std::string_view owner);
 
 // How many attempts have a place in one array.
 class ArrayRoom {
  public:
-  explicit ArrayRoom(std::string_view server_id);
+  explicit ArrayRoom(std::string_view owner);
   bool take(const AttemptId& attempt);  // false: there is none for it.
 
  private:

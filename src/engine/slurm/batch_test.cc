@@ -16,9 +16,9 @@ AttemptId id(const std::string& run, int attempt = 1) { return {RunId{run}, atte
 JobPlan plan_of(const std::string& run, int attempt = 1) {
   JobPlan plan;
   plan.attempt = id(run, attempt);
-  plan.server_id = "srv1";
+  plan.owner = "srv1/3";
   plan.server_url = "http://10.0.0.1:8470";
-  plan.token = "tya_of_" + run;
+  plan.ticket = "tyh_of_" + run;
   return plan;
 }
 
@@ -118,23 +118,24 @@ TEST_CASE("each place of an array's script is its own attempt and knows nothing 
   const std::string script = job_script({plan_of("a"), plan_of("b", 2), plan_of("it's")});
   CHECK(script.find("#SBATCH --array=0-2\n") != std::string::npos);
   CHECK(script.find("#SBATCH --job-name=ty-a.1+2\n") != std::string::npos);
-  CHECK(script.find("#SBATCH --comment=\"trainyard:srv1:a.1,b.2,it's.1\"\n") != std::string::npos);
+  CHECK(script.find("#SBATCH --comment=\"trainyard:srv1/3:a.1,b.2,it's.1\"\n") !=
+        std::string::npos);
   CHECK(job_script(plan_of("a")).find("ARRAY") == std::string::npos);
   CHECK(job_script(plan_of("a")).find("--array") == std::string::npos);
   const std::string head = script.substr(0, script.find("\nty_exit_no_tool="));
   const auto run = [&](const std::map<std::string, std::string>& place) {
     ProgramOptions options;
     options.command = {"/bin/bash", "-c",
-                       head + "\necho \"$ty_run $ty_attempt $ty_token ${!SLURM_ARRAY_*}\""};
+                       head + "\necho \"$ty_run $ty_attempt $ty_ticket ${!SLURM_ARRAY_*}\""};
     options.environment = place;
     options.environment["PATH"] = "/usr/bin:/bin";
     options.timeout = seconds(30);
     return run_program(options).value();
   };
   CHECK(run({{"SLURM_ARRAY_TASK_ID", "0"}, {"SLURM_ARRAY_JOB_ID", "7"}}).output ==
-        "a 1 tya_of_a \n");
-  CHECK(run({{"SLURM_ARRAY_TASK_ID", "1"}}).output == "b 2 tya_of_b \n");
-  CHECK(run({{"SLURM_ARRAY_TASK_ID", "2"}}).output == "it's 1 tya_of_it's \n");
+        "a 1 tyh_of_a \n");
+  CHECK(run({{"SLURM_ARRAY_TASK_ID", "1"}}).output == "b 2 tyh_of_b \n");
+  CHECK(run({{"SLURM_ARRAY_TASK_ID", "2"}}).output == "it's 1 tyh_of_it's \n");
   CHECK(run({{"SLURM_ARRAY_TASK_ID", "3"}}).exit_code == static_cast<int>(ScriptExit::refused));
   CHECK(run({}).exit_code == static_cast<int>(ScriptExit::refused));
 }

@@ -131,6 +131,13 @@ std::string Book::waits_for(const AttemptId& attempt, WallTime now) const {
   return {};
 }
 
+bool Book::seen_waiting(const AttemptId& attempt) const {
+  const auto found = entries_.find(attempt);
+  if (found == entries_.end() || !away_.empty()) return false;
+  const std::optional<Job>& job = found->second.job;
+  return found->second.stage == Stage::placed && job && phase_of(job->state) == Phase::waiting;
+}
+
 std::string Book::place_in_line(const AttemptId& attempt) const {
   const auto found = std::ranges::find(line_, attempt);
   const auto before = found - line_.begin();
@@ -231,8 +238,16 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
   const Phase phase = phase_of(job.state);
   const bool confused = last_away_ && now - *last_away_ < patience_.confused;
   const bool cut = job.state == "CANCELLED" && !entry.cancelled && !confused;
+  // At once: the attempt's own supervisor reports an eviction, and the next attempt waits for
+  // exactly this.
+  if (cut) cut_short(attempt, job, now);
+  // The attempt is over by its own report: how its job ended is the reason, and nothing is awaited.
+  const bool reported = entries_.contains({attempt.run, attempt.number + 1});
+  if (entry.stage == Stage::over && reported && phase == Phase::ended && !entry.cancelled) {
+    const Ending ending = ending_of(job, server_url_);
+    gone_.emplace_back(attempt, Engine::Going{.why = ending.words, .evicted = ending.evicted});
+  }
   if (entry.stage == Stage::gone || entry.stage == Stage::over) {
-    if (cut && entry.stage == Stage::over) cut_short(attempt, job, now);
     // A controller that came back with an older memory may run it once more.
     if (phase == Phase::ended) {
       entry.cancel_at.reset();
@@ -255,7 +270,8 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
   if (phase == Phase::ended) entry.cancel_at.reset();
   // Of one that we have cancelled no report is waited for.
   const bool as_told = entry.cancelled && job.state == "CANCELLED";
-  if (lasts(entry.ended, phase == Phase::ended, as_told ? seconds(0) : patience_.ended)) {
+  const seconds last_report = as_told || reported ? seconds(0) : patience_.ended;
+  if (lasts(entry.ended, phase == Phase::ended, last_report)) {
     Ending ending = ending_of(job, server_url_);
     if (as_told) {
       ending.words = fmt::format("its Slurm job {} was cancelled", job.id());

@@ -24,8 +24,8 @@ inline bool is_over(const Job& job) { return phase_of(job.state) == Phase::ended
 // do and tells it what came of it. Times are when something was begun or learnt, as it says.
 class Book {
  public:
-  Book(std::string server_id, Patience patience)
-      : server_id_(std::move(server_id)), patience_(patience) {}
+  // `owner`: whose jobs these are, see job_owner().
+  Book(std::string owner, Patience patience) : owner_(std::move(owner)), patience_(patience) {}
 
   // ---- the control plane's wishes ----
   void place(const Assignment& assignment, SteadyTime now);
@@ -34,6 +34,8 @@ class Book {
   void release(const AttemptId& attempt, SteadyTime now);
   Placement inspect(const AttemptId& attempt) const;
   std::string waits_for(const AttemptId& attempt, WallTime now) const;
+  // Slurm showed its job as waiting when it was asked last, and does answer.
+  bool seen_waiting(const AttemptId& attempt) const;
   // Nothing is handed in for as long as there is a reason not to.
   void hold(std::string why) { held_ = std::move(why); }
   bool held() const { return !held_.empty(); }
@@ -74,8 +76,8 @@ class Book {
   // ---- cancelling ----
   struct Cancel {
     AttemptId attempt;
-    int64_t number = 0;  // 0: all of its name.
-    int index = -1;      // In the array of that number and name; -1: it is in none.
+    int64_t number = 0;
+    int index = -1;  // In the array of that number and name; -1: it is in none.
     std::string array;
   };
   std::optional<Cancel> take_cancel(SteadyTime now);
@@ -129,9 +131,15 @@ class Book {
   void tell_gone(const AttemptId& attempt, Entry& entry, Engine::Going going, SteadyTime now);
   void taken(const Cancel& job, SteadyTime now);
   void not_taken(const AttemptId& attempt, const Error& error, bool as_array, SteadyTime now);
+  struct Whose {
+    std::vector<AttemptId> attempts;  // By their place in an array; empty: it is not ours.
+    bool unmarked = false;            // Submitted by the version before: no compute is named.
+  };
+  Whose whose(const Job& job) const;
   std::map<AttemptId, Seen> sort_out(const std::vector<Job>& jobs, const Arrays& arrays) const;
   std::vector<std::pair<AttemptId, Job>> each_of(const Job& job, const Arrays& arrays) const;
   Arrays arrays_in(const std::vector<Job>& jobs) const;
+  static bool can_cancel(const Entry& entry);
   static Cancel cancel_of(const AttemptId& attempt, int64_t number, int index, std::string array);
   static std::optional<Job> cut_out(const Entry& entry, const Arrays& arrays, SteadyTime begun);
   void see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTime now);
@@ -144,7 +152,7 @@ class Book {
   bool any_killed() const;
   std::string place_in_line(const AttemptId& attempt) const;
 
-  const std::string server_id_;
+  const std::string owner_;
   const Patience patience_;
   Entries entries_;
   std::deque<AttemptId> line_;  // In which order they are submitted.

@@ -19,10 +19,20 @@ bool is_better(const Job& a, const Job& b) {
 
 }  // namespace
 
+// A job of the version before is ours if we know one of its attempts. Which compute submitted one
+// that nobody knows cannot be told, so it is left alone.
+Book::Whose Book::whose(const Job& job) const {
+  if (auto attempts = attempts_of(job.comment, owner_); !attempts.empty()) return {attempts, false};
+  auto attempts = attempts_of(job.comment, home_of(owner_));
+  const auto known = [&](const AttemptId& attempt) { return entries_.contains(attempt); };
+  if (std::ranges::none_of(attempts, known)) return {};
+  return {std::move(attempts), true};
+}
+
 Book::Arrays Book::arrays_in(const std::vector<Job>& jobs) const {
   Arrays arrays;
   for (const Job& job : jobs) {
-    if (job.index < 0 && attempts_of(job.comment, server_id_).size() < 2) continue;
+    if (job.index < 0 && whose(job).attempts.size() < 2) continue;
     std::set<int>& places = arrays[{job.number, job.name}];
     if (job.index >= 0) places.insert(job.index);
   }
@@ -32,7 +42,7 @@ Book::Arrays Book::arrays_in(const std::vector<Job>& jobs) const {
 // One that is no place of an array of several is all of its places that are not seen: they were
 // cancelled before they started, or squeue did not tell which they are.
 std::vector<std::pair<AttemptId, Job>> Book::each_of(const Job& job, const Arrays& arrays) const {
-  const std::vector<AttemptId> attempts = attempts_of(job.comment, server_id_);
+  const std::vector<AttemptId> attempts = whose(job).attempts;
   const auto place = static_cast<size_t>(job.index);
   if (job.index >= 0) {
     if (place >= attempts.size()) return {};
@@ -53,7 +63,9 @@ std::map<AttemptId, Book::Seen> Book::sort_out(const std::vector<Job>& jobs,
                                                const Arrays& arrays) const {
   std::map<AttemptId, Seen> seen;
   for (size_t i = 0; i < jobs.size(); ++i) {
+    const bool unmarked = whose(jobs[i]).unmarked;
     for (auto& [attempt, job] : each_of(jobs[i], arrays)) {
+      if (unmarked && !entries_.contains(attempt)) continue;
       Seen& one = seen[attempt];
       if (!one.job) {
         one.job = std::move(job);
@@ -84,8 +96,7 @@ std::optional<Job> Book::cut_out(const Entry& entry, const Arrays& arrays, Stead
 
 Book::Cancel Book::cancel_of(const AttemptId& attempt, int64_t number, int index,
                              std::string array) {
-  // Alone, it is known by its name, and so is a second one of which we do not know.
-  if (index < 0) return {attempt, 0, -1, ""};
+  if (index < 0) array.clear();
   return {attempt, number, index, std::move(array)};
 }
 

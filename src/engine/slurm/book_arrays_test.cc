@@ -18,7 +18,7 @@ AttemptId array_id(const std::string& run, int attempt = 1) { return {RunId{run}
 
 // A book with a Slurm that is a list of jobs, and shows of an array what Slurm would.
 struct ArrayDesk {
-  Book book{"srv1", Patience{}};
+  Book book{"srv1/3", Patience{}};
   SteadyTime now{seconds(1000)};
   std::vector<Job> jobs;
   std::map<std::string, Engine::Going> gone;
@@ -53,7 +53,7 @@ struct ArrayDesk {
     job.reason = "Resources";
     job.nodes = 1;
     job.name = name_of(ids);
-    job.comment = comment_of("srv1", ids);
+    job.comment = comment_of("srv1/3", ids);
     jobs.push_back(job);
   }
   // All of them, handed in as an array that Slurm has taken.

@@ -4,12 +4,19 @@
 
 // What of a book is about jobs that are cancelled, by us or by others.
 namespace trainyard::engine::slurm {
-namespace {}  // namespace
+
+// A name alone does not say whose a job is, since another home may have a run of the same id: a job
+// whose number is not known is cancelled once a look has shown it. One that Slurm is ending already
+// is left to it; whoever cancelled that is still to be seen.
+bool Book::can_cancel(const Entry& entry) {
+  const bool ending = entry.job && phase_of(entry.job->state) == Phase::ending;
+  return entry.cancel_at && entry.number != 0 && !ending;
+}
 
 std::optional<Book::Cancel> Book::take_cancel(SteadyTime now) {
   const SteadyTime again = now + patience_.cancel_again;
   for (auto& [attempt, entry] : entries_) {
-    if (!entry.cancel_at || *entry.cancel_at > now) continue;
+    if (!can_cancel(entry) || *entry.cancel_at > now) continue;
     entry.cancel_at = again;  // Until a look shows that it is over.
     entry.cancelled = true;
     if (entry.stage == Stage::placed) look_soon(now);
@@ -31,7 +38,7 @@ std::optional<Book::Cancel> Book::take_cancel(SteadyTime now) {
 std::optional<SteadyTime> Book::next_cancel() const {
   std::optional<SteadyTime> first;
   for (const auto& [attempt, entry] : entries_) {
-    if (entry.cancel_at) earlier(first, *entry.cancel_at);
+    if (can_cancel(entry)) earlier(first, *entry.cancel_at);
   }
   for (const auto& [attempt, orphan] : orphans_) earlier(first, orphan.at);
   for (const auto& [key, twin] : twins_) earlier(first, twin.at);
@@ -40,9 +47,8 @@ std::optional<SteadyTime> Book::next_cancel() const {
 
 // ---- cancelled by others ----
 
-// The job of an attempt that is over was cancelled, and not by us. Its supervisor was told to stop
-// as by a preemption and reported an eviction: but who cancels a job does not want it to start
-// anew.
+// The job of an attempt was cancelled, and not by us. Its supervisor gets the same signal as for a
+// preemption and reports an eviction, but who cancels a job does not want it to start again.
 void Book::cut_short(const AttemptId& attempt, const Job& job, SteadyTime now) {
   const std::string words = ending_of(job, server_url_).words;
   const AttemptId next{attempt.run, attempt.number + 1};
@@ -58,12 +64,15 @@ void Book::cut_short(const AttemptId& attempt, const Job& job, SteadyTime now) {
   tell_gone(next, entry, {.why = words, .refused = true}, now);
 }
 
-// An attempt waits, for a while, to see how the job of the one before it ended.
+// An attempt waits, for a while, until Slurm shows how the job of the attempt before ended:
+// cancelled by a person, the run is not started again. A job that no look has shown yet counts as
+// not ended.
 SteadyTime Book::free_from(const AttemptId& attempt) const {
-  const auto before = entries_.find({attempt.run, attempt.number - 1});
-  if (before == entries_.end()) return {};
-  const std::optional<Job>& job = before->second.job;
-  if (!job || phase_of(job->state) == Phase::ended || before->second.cancelled) return {};
+  const auto found = entries_.find({attempt.run, attempt.number - 1});
+  if (found == entries_.end()) return {};
+  const Entry& before = found->second;
+  const bool ended = before.job ? is_over(*before.job) : before.stage == Stage::gone;
+  if (ended || before.cancelled) return {};
   return entries_.at(attempt).since + patience_.settle;
 }
 

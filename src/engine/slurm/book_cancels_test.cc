@@ -14,9 +14,9 @@ TEST_CASE("a kill cancels until the job is over") {
   desk.look();
   desk.book.kill(Desk::id("a"), desk.now);
   desk.book.kill(Desk::id("a"), desk.now);
-  CHECK(desk.cancels() == Names{"a.1"});
+  CHECK(desk.cancels() == Names{"a.1#7"});
   desk.pass(seconds(11));
-  CHECK(desk.cancels() == Names{"a.1"});  // It was not heard.
+  CHECK(desk.cancels() == Names{"a.1#7"});  // It was not heard.
   desk.job(7).state = "CANCELLED";
   desk.pass(seconds(11));
   CHECK(desk.cancels().empty());
@@ -36,7 +36,7 @@ TEST_CASE("a kill takes back what Slurm does not have yet") {
   CHECK(desk.book.take_gone().size() == 1);
   desk.book.submitted(taken->id(), 7, desk.now);
   CHECK(desk.book.inspect(taken->id()) == Placement::gone);
-  CHECK(desk.cancels() == Names{"under way.1"});
+  CHECK(desk.cancels() == Names{"under way.1#7"});
 
   desk.place("unsure");
   const auto unsure = desk.book.take_submission(desk.now);
@@ -45,7 +45,7 @@ TEST_CASE("a kill takes back what Slurm does not have yet") {
   CHECK(desk.book.take_gone().size() == 1);
   desk.add(unsure->id(), 8, "PENDING");
   desk.look();
-  CHECK(desk.cancels() == Names{"unsure.1"});
+  CHECK(desk.cancels() == Names{"unsure.1#8"});
   CHECK(desk.gone.empty());
   desk.book.kill(Desk::id("never heard of"), desk.now);
   CHECK(desk.cancels().empty());
@@ -58,7 +58,7 @@ TEST_CASE("a job that we cancel is looked at at once and often, and is gone when
   desk.look();
   CHECK(desk.book.next_look() > desk.now);
   desk.book.kill(Desk::id("a"), desk.now);
-  CHECK(desk.cancels() == Names{"a.1"});
+  CHECK(desk.cancels() == Names{"a.1#7"});
   CHECK(desk.book.next_look() <= desk.now);
   desk.job(7).state = "COMPLETING";
   desk.look();
@@ -83,12 +83,12 @@ TEST_CASE("what waits is taken back at once while Slurm does not answer, and can
   CHECK(told[0].first == Desk::id("waits"));
   desk.book.release(Desk::id("waits"), desk.now);
   for (int i = 0; i < 3; ++i) {
-    CHECK(desk.cancels() == Names{"runs.1", "waits.1"});
+    CHECK(desk.cancels() == Names{"runs.1#8", "waits.1#7"});
     desk.now += seconds(30);
     desk.look_in_vain();
   }
   desk.look();
-  CHECK(desk.cancels() == Names{"runs.1", "waits.1"});
+  CHECK(desk.cancels() == Names{"runs.1#8", "waits.1#7"});
 }
 
 TEST_CASE("who is taken back and released while being handed in is cancelled once Slurm has it") {
@@ -105,7 +105,8 @@ TEST_CASE("who is taken back and released while being handed in is cancelled onc
     desk.book.submitted(Desk::id("a"),
                         answered ? Result<int64_t>(7) : fail(ErrorKind::unavailable, "no answer"),
                         desk.now);
-    CHECK(desk.cancels() == Names{"a.1"});
+    if (!answered) desk.look();  // Which number it has is not known before.
+    CHECK(desk.cancels() == Names{"a.1#7"});
     desk.job(7).state = "CANCELLED";
     desk.look();
     CHECK(desk.gone.empty());
@@ -134,7 +135,7 @@ TEST_CASE("a released attempt is forgotten with its job, which is cancelled if i
   CHECK(desk.cancels().empty());
   desk.job(7).state = "COMPLETED";
   desk.pass(seconds(11));
-  CHECK(desk.cancels() == Names{"stays.1"});
+  CHECK(desk.cancels() == Names{"stays.1#8"});
   desk.job(8).state = "CANCELLED";
   desk.pass(seconds(30));
   CHECK(desk.cancels().empty());
@@ -148,7 +149,7 @@ TEST_CASE("a release while the submission is under way leaves no job") {
   desk.book.release(taken->id(), desk.now);
   desk.add(taken->id(), 7, "PENDING");
   desk.book.submitted(taken->id(), 7, desk.now);
-  CHECK(desk.cancels() == Names{"a.1"});
+  CHECK(desk.cancels() == Names{"a.1#7"});
   desk.job(7).state = "CANCELLED";
   desk.pass(seconds(10));
   CHECK(desk.gone.empty());
@@ -176,9 +177,10 @@ TEST_CASE("a job that somebody else cancelled is not tried again") {
   CHECK(*desk.book.next_submit() > desk.now);
   desk.job(2).state = "CANCELLED";
   desk.pass(seconds(1));
-  REQUIRE(desk.gone.size() == 1);
+  REQUIRE(desk.gone.size() == 2);
   CHECK(desk.gone[0].first == Desk::id("b", 2));
   CHECK(desk.gone[0].second.refused);
+  CHECK(desk.gone[1].first == Desk::id("b", 1));  // Whose reason it is, too.
   // And after.
   desk.gone.clear();
   desk.book.release(Desk::id("c"), desk.now);
@@ -191,13 +193,44 @@ TEST_CASE("a job that somebody else cancelled is not tried again") {
   CHECK(desk.gone[0].second.refused);
 }
 
+TEST_CASE("a running job that a person cancels starts nothing again, however soon it is seen") {
+  Desk desk;
+  desk.place("a");
+  desk.submit(1, "RUNNING");
+  desk.look();
+  // Slurm has cancelled it; its supervisor reports an eviction just after, before the attempt is
+  // released: the control plane waits with that for the job to end.
+  desk.job(1).state = "CANCELLED";
+  desk.pass(seconds(1));
+  desk.book.place(Desk::assignment("a", 2), desk.now);
+  CHECK_FALSE(desk.book.take_submission(desk.now));
+  desk.look();
+  REQUIRE(desk.gone.size() == 2);
+  CHECK(desk.gone[0].first == Desk::id("a", 2));
+  CHECK(desk.gone[0].second.refused);
+  CHECK(desk.gone[0].second.why.find("cancelled in Slurm") != std::string::npos);
+
+  // The eviction is reported before any look has shown the job at all.
+  desk.gone.clear();
+  desk.place("b");
+  desk.submit(2, "RUNNING");
+  desk.book.place(Desk::assignment("b", 2), desk.now);
+  CHECK_FALSE(desk.book.take_submission(desk.now));
+  desk.job(2).state = "CANCELLED";
+  desk.pass(seconds(1));
+  REQUIRE(desk.gone.size() == 2);
+  CHECK(desk.gone[0].first == Desk::id("b", 2));
+  CHECK(desk.gone[0].second.refused);
+  CHECK_FALSE(desk.book.next_submit());
+}
+
 TEST_CASE("a job that we cancelled ourselves was taken back, not refused") {
   Desk desk;
   desk.place("a");
   desk.submit(1, "RUNNING");
   desk.look();
   desk.book.kill(Desk::id("a"), desk.now);
-  CHECK(desk.cancels() == Names{"a.1"});
+  CHECK(desk.cancels() == Names{"a.1#1"});
   desk.job(1).state = "CANCELLED";
   desk.pass(seconds(5));
   REQUIRE(desk.gone.size() == 1);

@@ -15,7 +15,7 @@ struct NodesDesk {
   SteadyTime now{seconds(1000)};
   std::vector<Job> jobs;
 
-  explicit NodesDesk(Patience patience = {}) : book("srv1", patience) {}
+  explicit NodesDesk(Patience patience = {}) : book("srv1/3", patience) {}
 
   static AttemptId id(const std::string& run) { return {RunId{run}, 1}; }
   void place(const std::string& run, int nodes = 1, int cpus = 1) {
@@ -35,7 +35,7 @@ struct NodesDesk {
     job.partition = "spot";
     job.nodes = 4;
     job.node_list = std::move(on);
-    job.comment = comment_of("srv1", id(run));
+    job.comment = comment_of("srv1/3", id(run));
     jobs.push_back(job);
   }
   void submit() {

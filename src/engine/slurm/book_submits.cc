@@ -19,7 +19,7 @@ std::optional<Assignment> Book::take_submission(SteadyTime now) {
 std::vector<Assignment> Book::take_submissions(SteadyTime now, const Together& together) {
   std::vector<Assignment> taken;
   if (!held_.empty() || now < no_submit_before_) return taken;
-  ArrayRoom room(server_id_);
+  ArrayRoom room(owner_);
   for (auto next = line_.begin(); next != line_.end();) {
     if (free_from(*next) > now) {
       ++next;
@@ -89,7 +89,7 @@ void Book::taken(const Cancel& job, SteadyTime now) {
   entry.number = job.number;
   entry.index = job.index;
   entry.array = job.array;
-  entry.assignment.reset();  // With its token, which is in the job script from here on.
+  entry.assignment.reset();  // With its ticket, which is in the job script from here on.
   if (std::exchange(entry.under_way, false)) {
     set(entry, entry.stage, now);
   } else {

@@ -63,7 +63,7 @@ TEST_CASE("a job that asks for what no node has is refused after a while, and ca
   REQUIRE(desk.gone.size() == 1);
   CHECK(desk.gone[0].second.refused);
   CHECK(desk.gone[0].second.why.find("PartitionNodeLimit") != std::string::npos);
-  CHECK(desk.cancels() == Names{"a.1"});
+  CHECK(desk.cancels() == Names{"a.1#7"});
 }
 
 TEST_CASE("with too many jobs in Slurm the rest waits, and its order is kept") {
@@ -197,7 +197,7 @@ TEST_CASE("a number that is given out again confuses nobody") {
   CHECK(desk.book.inspect(Desk::id("b")) == Placement::live);
   desk.book.release(Desk::id("a"), desk.now);
   desk.now += seconds(60);
-  CHECK(desk.cancels().empty() == false);  // By name: no harm to the other.
+  CHECK(desk.cancels().empty() == false);  // By name and number: no harm to the other.
   desk.pass(seconds(10));
   CHECK(desk.book.inspect(Desk::id("a")) == Placement::unknown);
   CHECK(desk.book.inspect(Desk::id("b")) == Placement::live);
@@ -276,15 +276,67 @@ TEST_CASE("a job of ours that nobody knows is cancelled after a grace, others' n
   desk.add(Desk::id("orphan"), 7, "RUNNING");
   desk.add(Desk::id("done"), 8, "COMPLETED");
   desk.add(Desk::id("theirs"), 9, "RUNNING");
-  desk.job(9).comment = "trainyard:srv2:theirs.1";
+  desk.job(9).comment = "trainyard:srv2/3:theirs.1";
   desk.add(Desk::id("plain"), 10, "RUNNING");
   desk.job(10).comment.clear();
   desk.pass(seconds(29));
   CHECK(desk.cancels().empty());
   desk.pass(seconds(3));
-  CHECK(desk.cancels() == Names{"orphan.1"});
+  CHECK(desk.cancels() == Names{"orphan.1#7"});
   desk.job(7).state = "CANCELLED";
   desk.pass(seconds(60));
+  CHECK(desk.cancels().empty());
+}
+
+TEST_CASE("computes on one Slurm leave each other's jobs alone, of one home and of several") {
+  Desk desk;
+  desk.place("a");
+  desk.submit(1, "RUNNING");
+  const auto add = [&](int64_t number, const char* state, const char* comment) {
+    desk.add(Desk::id("a"), number, state);
+    desk.job(number).comment = comment;
+  };
+  add(2, "RUNNING", "trainyard:srv1/4:b.1");  // Of another compute of this home.
+  add(3, "PENDING", "trainyard:srv1/4:c.1,d.1,e.1");
+  desk.job(3).index = 1;
+  add(4, "RUNNING", "trainyard:srv2/3:f.1");  // Of another home.
+  add(5, "RUNNING", "trainyard:srv1/33:g.1");
+  // Another home's run of the same id and attempt: the names of the jobs are the same too.
+  add(6, "PENDING", "trainyard:srv2/3:a.1");
+  // Of the version before, of whatever compute.
+  add(7, "RUNNING", "trainyard:srv1:h.1");
+  desk.pass(seconds(120));
+  CHECK(desk.cancels().empty());
+  CHECK(desk.gone.empty());
+  desk.book.kill(Desk::id("a"), desk.now);
+  CHECK(desk.cancels() == Names{"a.1#1"});  // Never by its name alone.
+}
+
+TEST_CASE("jobs of the version before, which name no compute, are taken up by who knows them") {
+  Desk desk;
+  desk.add(Desk::id("a"), 7, "RUNNING");
+  desk.job(7).comment = "trainyard:srv1:a.1";
+  desk.add(Desk::id("b"), 8, "RUNNING");
+  desk.job(8).name = "ty-b.1+2";
+  desk.job(8).comment = "trainyard:srv1:b.1,c.1,d.1";
+  for (int index = 0; index < 3; ++index) {
+    if (index > 0) desk.jobs.push_back(desk.job(8));
+    desk.jobs.back().index = index;
+  }
+  desk.look();
+  for (const char* run : {"a", "c"}) desk.book.recover(Desk::id(run), desk.now);
+  desk.pass(seconds(60));
+  CHECK(desk.cancels().empty());  // b and d may be another compute's.
+  CHECK(desk.gone.empty());
+  CHECK(desk.book.inspect(Desk::id("a")) == Placement::live);
+  CHECK(desk.book.inspect(Desk::id("c")) == Placement::live);
+  desk.book.kill(Desk::id("c"), desk.now);
+  const auto cancel = desk.book.take_cancel(desk.now);
+  REQUIRE(cancel);
+  CHECK(cancel->attempt == Desk::id("c"));
+  CHECK(cancel->number == 8);
+  CHECK(cancel->index == 1);
+  CHECK(cancel->array == "ty-b.1+2");
   CHECK(desk.cancels().empty());
 }
 
@@ -298,7 +350,7 @@ TEST_CASE("a job that comes back after it was given up is cancelled") {
   CHECK(desk.gone.size() == 1);
   desk.jobs = before;  // A controller started on an older memory.
   desk.pass(seconds(12));
-  CHECK(desk.cancels() == Names{"a.1"});
+  CHECK(desk.cancels() == Names{"a.1#7"});
   CHECK(desk.gone.size() == 1);
 }
 
@@ -331,9 +383,12 @@ TEST_CASE("an attempt after one that was preempted waits to see that, and no lon
   desk.pass(seconds(1));
   CHECK(desk.book.take_submission(desk.now).value().id() == Desk::id("a", 2));
   CHECK_FALSE(desk.book.take_submission(desk.now));
-  desk.now += seconds(10);
+  desk.now += Patience{}.settle;
   CHECK(desk.book.take_submission(desk.now).value().id() == Desk::id("slow", 2));
-  CHECK(desk.gone.empty());
+  // What the supervisor could not know when it reported that it was told to stop.
+  REQUIRE(desk.gone.size() == 1);
+  CHECK(desk.gone[0].first == Desk::id("a"));
+  CHECK(desk.gone[0].second.why == "Slurm gave its nodes to another job (PREEMPTED)");
 }
 
 TEST_CASE("nothing is handed in while there is no way to the cluster, and it says so") {

@@ -13,7 +13,7 @@ namespace trainyard::engine::slurm {
 
 // A book with a Slurm that is a list of jobs.
 struct Desk {
-  Book book{"srv1", Patience{}};
+  Book book{"srv1/3", Patience{}};
   SteadyTime now{seconds(1000)};
   std::vector<Job> jobs;
   std::vector<Book::Told> gone;
@@ -45,7 +45,7 @@ struct Desk {
     job.partition = "spot";
     job.nodes = 2;
     job.name = name_of(attempt);
-    job.comment = comment_of("srv1", attempt);
+    job.comment = comment_of("srv1/3", attempt);
     jobs.push_back(job);
   }
   Job& job(int64_t number) {
@@ -73,8 +73,7 @@ struct Desk {
   std::vector<std::string> cancels() {
     std::vector<std::string> names;
     while (const auto cancel = book.take_cancel(now)) {
-      names.push_back(cancel->attempt.str() +
-                      (cancel->number == 0 ? "" : "#" + std::to_string(cancel->number)));
+      names.push_back(cancel->attempt.str() + "#" + std::to_string(cancel->number));
     }
     return names;
   }

@@ -95,7 +95,10 @@ class SlurmShell : public NodeShell {
   int64_t job_on(const Look& look, const std::string& node) const {
     for (const Job& job : look.jobs) {
       if (phase_of(job.state) != Phase::running) continue;
-      if (!attempt_of(job.comment, options_.server_id)) continue;
+      if (!attempt_of(job.comment, options_.owner) &&
+          !attempt_of(job.comment, home_of(options_.owner))) {
+        continue;
+      }
       const std::vector<std::string> hosts = expand_hosts(job.node_list);
       if (std::ranges::find(hosts, node) != hosts.end()) return job.jobid();
     }

@@ -43,6 +43,7 @@ Error exec_refusal(const ExecPlan& plan, std::string_view errors);
 struct ShellOptions {
   ComputeSpec compute;
   std::string server_id;
+  std::string owner;  // Of jobs: slurm::job_owner().
   Clock& clock;
   std::shared_ptr<Commands> commands;
 };

@@ -66,8 +66,11 @@ struct Cluster {
     slurm->ends.push_back({code, std::move(errors)});
   }
   Result<NodeShell::Ended> run(const std::string& node) {
-    const auto shell =
-        make_shell({.compute = compute, .server_id = "me", .clock = clock, .commands = slurm});
+    const auto shell = make_shell({.compute = compute,
+                                   .server_id = "me",
+                                   .owner = "me/3",
+                                   .clock = clock,
+                                   .commands = slurm});
     return shell->run({.node = node,
                        .command = {"hostname", "-f"},
                        .print = [&](std::string_view text) { printed += text; },
@@ -131,9 +134,10 @@ TEST_CASE("it goes beside a job of ours that has the node, and of nobody else's"
   cluster.add("n1", "allocated");
   cluster.slurm->jobs = {
       {.number = 5, .state = "RUNNING", .comment = comment("other"), .node_list = "n[1-2]"},
-      {.number = 6, .state = "RUNNING", .comment = comment("me"), .node_list = "n[2-3]"},
-      {.number = 7, .state = "PENDING", .comment = comment("me"), .node_list = "n1"},
-      {.number = 8, .state = "RUNNING", .comment = comment("me"), .node_list = "n[1-2]"}};
+      {.number = 4, .state = "RUNNING", .comment = comment("me/4"), .node_list = "n[1-2]"},
+      {.number = 6, .state = "RUNNING", .comment = comment("me/3"), .node_list = "n[2-3]"},
+      {.number = 7, .state = "PENDING", .comment = comment("me/3"), .node_list = "n1"},
+      {.number = 8, .state = "RUNNING", .comment = comment("me/3"), .node_list = "n[1-2]"}};
   cluster.answer("trainyard:begun\n", 0);
   REQUIRE(cluster.run("n1"));
   CHECK(has(cluster.slurm->ran.at(0), "--jobid=8"));
@@ -143,7 +147,7 @@ TEST_CASE("where that job has just ended, it gets one of its own") {
   Cluster cluster;
   cluster.add("n1", "mixed");
   cluster.slurm->jobs = {
-      {.number = 8, .state = "RUNNING", .comment = comment("me"), .node_list = "n1"}};
+      {.number = 8, .state = "RUNNING", .comment = comment("me/3"), .node_list = "n1"}};
   cluster.answer("", 1, "srun: error: Unable to confirm allocation for job 8: Invalid job id\n");
   cluster.answer("trainyard:begun\n", 0);
   REQUIRE(cluster.run("n1"));

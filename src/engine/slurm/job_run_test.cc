@@ -21,14 +21,20 @@ namespace {
 // Answers as the server does, and writes down who asked for what. FOLDER/trouble holds a status for
 // assignments, once or (with a '!') for good.
 constexpr const char* kJobServer = R"(
-import http.server, os, sys
+import hashlib, http.server, os, sys
 folder = sys.argv[1]
+tokens = ["none"]  # The attempt's newest, as a hand-over made it.
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         agent = self.headers.get("User-Agent", "bash").split("/")[0]
-        open(folder + "/posted", "ab").write(f"{agent} {self.path}\n".encode() + body + b"\n")
-        self.send_response(200 if self.headers.get("Authorization") == "Bearer tya_secret" else 401)
+        if not self.path.endswith("/handover"):
+            open(folder + "/posted", "ab").write(f"{agent} {self.path}\n".encode() + body + b"\n")
+        bearer = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self.path.endswith("/handover") and bearer.startswith("tyh_secret."):
+            tokens.append("tya_" + hashlib.sha256(bearer.encode()).hexdigest())
+            bearer = tokens[-1]
+        self.send_response(200 if bearer == tokens[-1] else 401)
         self.send_header("Content-Length", "2")
         self.end_headers()
         self.wfile.write(b"{}")
@@ -38,7 +44,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         status, body, trouble = 200, b"", folder + "/trouble"
         if self.path == "/api/v1/node/program":
             body = open(folder + "/program", "rb").read()
-        elif self.headers.get("Authorization") != "Bearer tya_secret":
+        elif self.headers.get("Authorization") != "Bearer " + tokens[-1]:
             status = 401
         elif os.path.exists(trouble):
             word = open(trouble).read()
@@ -100,9 +106,9 @@ struct JobNode {
   JobPlan plan() {
     JobPlan made;
     made.attempt = {RunId{"fox"}, 2};
-    made.server_id = "srv1";
+    made.owner = "srv1/3";
     made.server_url = "http://127.0.0.1:" + read("port");
-    made.token = "tya_secret";
+    made.ticket = "tyh_secret";
     made.program_sha256 = sha256(read("program")).hex();
     made.keep = (dir.path() / "keep").string();
     made.reach_patience = seconds(0);
@@ -134,7 +140,9 @@ TEST_CASE("a node gets program and assignment by whatever it has, and leaves not
     CAPTURE(way);
     JobNode node(
         "echo \"$@\" > ../../../said; cat assignment.json > ../../../assignment; "
-        "env > ../../../env; ls -ld . > ../../../mode");
+        "env > ../../../env; ls -ld . > ../../../mode; cat > ../../../token; "
+        "cat $(find .. -type f) > ../../../files; cat /proc/$PPID/environ >> ../../../env");
+    node.add("find");
     JobPlan plan = node.plan();
     std::string agent = "bash";
     if (way != agent) {
@@ -152,13 +160,20 @@ TEST_CASE("a node gets program and assignment by whatever it has, and leaves not
     CHECK_MESSAGE(end.exit_code == 0, end.errors);
     CHECK(end.errors.empty());
     CHECK(node.read("said").starts_with("supervise --folder " + node.dir.path().string()));
-    CHECK(node.read("said").ends_with("/node --node 0\n"));
+    CHECK(node.read("said").ends_with("/node --node 0 --token-stdin\n"));
     CHECK(node.read("assignment") == "{\"run\": \"fox\"}");
     CHECK(node.read("mode").starts_with("drwx------"));
-    CHECK(node.read("env").find("tya_") == std::string::npos);
+    // The token is in nobody's files or environment, and the ticket is not the token.
+    const std::string token = node.read("token");
+    CHECK_MESSAGE((token.starts_with("tya_") && token.size() == 4 + 64 + 1), token);
+    CHECK(node.read("script").find("tya_") == node.read("script").rfind("tya_"));
+    for (const char* readable : {"env", "files", "script", "asked", "posted"}) {
+      CHECK_MESSAGE(node.read(readable).find(token.substr(4, 64)) == std::string::npos, readable);
+    }
     const std::string lower = node.read("asked");
     CHECK(lower.find("/api/v1/node/program\n") != std::string::npos);
-    CHECK(lower.find("/api/v1/runs/fox/attempts/2/assignment?node=0\n") != std::string::npos);
+    CHECK(lower.find("/api/v1/runs/fox/attempts/2/assignment?node=0&token=0\n") !=
+          std::string::npos);
     for (const std::string& line : split(std::string(trim(lower)), '\n')) {
       CHECK_MESSAGE((line.starts_with(agent) || line.starts_with("Wget")), line);
     }

@@ -51,7 +51,7 @@ std::string variable(std::string_view name, std::string_view value) {
 std::string whose(const JobPlan& plan) {
   return variable("ty_run", plan.attempt.run.value) +
          variable("ty_attempt", std::to_string(plan.attempt.number)) +
-         variable("ty_token", plan.token);
+         variable("ty_ticket", plan.ticket);
 }
 
 // User code is not to know of the array: what it does must not depend on who else waited.
@@ -66,14 +66,14 @@ std::string pick_by_place(const std::vector<JobPlan>& plans) {
 
 }  // namespace
 
-JobPlan plan_job(const Assignment& assignment, const ComputeSpec& compute,
-                 std::string_view server_id, seconds partition_limit) {
+JobPlan plan_job(const Assignment& assignment, const ComputeSpec& compute, std::string_view owner,
+                 seconds partition_limit) {
   const RunSpec& spec = assignment.spec;
   JobPlan plan;
   plan.attempt = assignment.id();
-  plan.server_id = server_id;
+  plan.owner = owner;
   plan.server_url = assignment.server_url;
-  plan.token = assignment.token;
+  plan.ticket = assignment.token;
   plan.nodes = spec.nodes;
   plan.resources = spec.resources;
   plan.priority = spec.priority;
@@ -134,7 +134,7 @@ std::string job_script(const std::vector<JobPlan>& plans) {
   for (const std::string& line : plan.sbatch) text += "#SBATCH " + one_line(line) + "\n";
 
   option("job-name", name_of(attempts));
-  option("comment", comment_of(plan.server_id, attempts));
+  option("comment", comment_of(plan.owner, attempts));
   if (plans.size() > 1) option("array", fmt::format("0-{}", plans.size() - 1));
   option("nodes", std::to_string(plan.nodes));
   option("ntasks-per-node", "1");

@@ -14,10 +14,10 @@ namespace trainyard::engine::slurm {
 // All that makes the job script of an attempt.
 struct JobPlan {
   AttemptId attempt;
-  std::string server_id;
+  std::string owner;  // job_owner()
   std::string server_url;
   bool says_where = false;  // The server does not know that URL itself: nodes tell it.
-  std::string token;        // In the script only: never in arguments, nor in an environment.
+  std::string ticket;       // For the attempt's token, once: model/handover.h.
   int nodes = 1;
   Resources resources;
   Priority priority = Priority::normal;
@@ -59,8 +59,8 @@ inline constexpr seconds kSignalLead{90};
 // What a run asks for, on this target. Slurm's time limit is a backstop, since the supervisor keeps
 // the run's own from when user code starts: it is later by the grace and time to stage, yet not
 // beyond the partition's (0: not known) if the run's own is within it.
-JobPlan plan_job(const Assignment& assignment, const ComputeSpec& compute,
-                 std::string_view server_id, seconds partition_limit);
+JobPlan plan_job(const Assignment& assignment, const ComputeSpec& compute, std::string_view owner,
+                 seconds partition_limit);
 
 // The text for sbatch's standard input. Bash and coreutils are all it needs on a node; one node is
 // served by the batch step itself (an srun would halve the jobs that Slurm gets done), more by an

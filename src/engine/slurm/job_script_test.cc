@@ -13,9 +13,9 @@ namespace {
 JobPlan plan_of(const std::string& run = "calm-fox-x7k2m9qd") {
   JobPlan plan;
   plan.attempt = {RunId{run}, 2};
-  plan.server_id = "srv1";
+  plan.owner = "srv1/3";
   plan.server_url = "http://10.0.0.1:8470";
-  plan.token = "tya_secret";
+  plan.ticket = "tyh_secret";
   return plan;
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a job asks Slurm for what the run asks for, and says who it is") {
         "#SBATCH --constraint=fast\n"
         "#SBATCH --gres=gpu:a100:1\n"
         "#SBATCH --job-name=ty-calm-fox-x7k2m9qd.2\n"
-        "#SBATCH --comment=trainyard:srv1:calm-fox-x7k2m9qd.2\n"
+        "#SBATCH --comment=trainyard:srv1/3:calm-fox-x7k2m9qd.2\n"
         "#SBATCH --nodes=4\n"
         "#SBATCH --ntasks-per-node=1\n"
         "#SBATCH --cpus-per-task=8\n"
@@ -96,7 +96,7 @@ TEST_CASE("Slurm's limit leaves time to stage and to end, within the partition's
   assignment.spec.grace_s = 30;
   const auto minutes = [&](int64_t limit_s, seconds partition) {
     assignment.spec.time_limit_s = limit_s;
-    return plan_job(assignment, {}, "srv1", partition).minutes;
+    return plan_job(assignment, {}, "srv1/3", partition).minutes;
   };
   CHECK(minutes(0, seconds(0)) == 0);
   CHECK(minutes(3600, seconds(0)) == 72);
@@ -121,7 +121,7 @@ TEST_CASE("no value of a target or run makes a line of its own") {
     text += "\ntouch /tmp/never\n#SBATCH --uid=root\n'";
     CAPTURE(text);
     JobPlan plan = plan_of();
-    plan.partition = plan.account = plan.qos = plan.server_url = plan.token = text;
+    plan.partition = plan.account = plan.qos = plan.server_url = plan.ticket = text;
     plan.sbatch = {"--constraint=" + text};
     plan.setup = plan.scratch = plan.program_path = plan.ca_pem = text;
     const std::string script = job_script(plan);

@@ -19,7 +19,8 @@ struct Patience {
   seconds released{10};              // For a job whose attempt is over to end by itself.
   seconds orphan{30};                // For somebody to know a job of ours.
   seconds cancel_again{10};
-  seconds settle{10};  // For the job of the attempt before to be seen to end.
+  // For the job of the attempt before to be seen to end: Slurm's KillWait and a site's epilog.
+  seconds settle{60};
   seconds alone{600};  // Without arrays, after Slurm refused one.
   seconds cut{600};    // For the next attempt of a run whose job others cancelled.
   // After a controller was away, what it cancels may be its own doing: it gives a number out twice,

@@ -167,15 +167,21 @@ std::string Job::id() const {
 
 std::string name_of(const AttemptId& attempt) { return "ty-" + attempt.str(); }
 
-std::string comment_of(std::string_view server_id, const AttemptId& attempt) {
-  return std::string(kOurs) + std::string(server_id) + ":" + attempt.str();
+std::string job_owner(std::string_view server_id, int64_t compute) {
+  return std::string(server_id) + "/" + std::to_string(compute);
 }
 
-std::optional<AttemptId> attempt_of(std::string_view comment, std::string_view server_id) {
+std::string_view home_of(std::string_view owner) { return owner.substr(0, owner.find('/')); }
+
+std::string comment_of(std::string_view owner, const AttemptId& attempt) {
+  return std::string(kOurs) + std::string(owner) + ":" + attempt.str();
+}
+
+std::optional<AttemptId> attempt_of(std::string_view comment, std::string_view owner) {
   if (!comment.starts_with(kOurs)) return std::nullopt;
   comment.remove_prefix(kOurs.size());
-  if (!comment.starts_with(server_id)) return std::nullopt;
-  comment.remove_prefix(server_id.size());
+  if (!comment.starts_with(owner)) return std::nullopt;
+  comment.remove_prefix(owner.size());
   if (!comment.starts_with(':')) return std::nullopt;
   comment.remove_prefix(1);
   const size_t dot = comment.rfind('.');

@@ -52,11 +52,17 @@ extern const char* const kQueueFormat;
 // array of ours is as many jobs as it has places; one of others is what Slurm shows of it.
 std::vector<Job> parse_queue(std::string_view text);
 
+// Who submits and cancels a job: a compute of a home, "HOME/COMPUTE". Several computes, of one home
+// or of several, may use the same Slurm under the same account; each touches its own jobs only.
+std::string job_owner(std::string_view server_id, int64_t compute);
+// What stood in that place before jobs named their compute: the home alone.
+std::string_view home_of(std::string_view owner);
+
 // `--job-name` and `--comment`: the identity of a job.
 std::string name_of(const AttemptId& attempt);
-std::string comment_of(std::string_view server_id, const AttemptId& attempt);
-// The attempt, if the comment is one of this server's.
-std::optional<AttemptId> attempt_of(std::string_view comment, std::string_view server_id);
+std::string comment_of(std::string_view owner, const AttemptId& attempt);
+// The attempt, if the comment is one of this owner's.
+std::optional<AttemptId> attempt_of(std::string_view comment, std::string_view owner);
 
 // One node in one partition.
 struct Node {

@@ -57,6 +57,14 @@ TEST_CASE("a job is known by its comment, and by nothing that only looks like it
   const std::string comment = comment_of("srv1", attempt);
   CHECK(comment == "trainyard:srv1:calm-fox-x7k2m9qd.3");
   CHECK(attempt_of(comment, "srv1") == attempt);
+  CHECK(job_owner("srv1", 7) == "srv1/7");
+  CHECK(home_of("srv1/7") == "srv1");
+  const std::string marked = comment_of(job_owner("srv1", 7), attempt);
+  CHECK(marked == "trainyard:srv1/7:calm-fox-x7k2m9qd.3");
+  CHECK(attempt_of(marked, "srv1/7") == attempt);
+  for (const char* other : {"srv1", "srv1/70", "srv1/8", "srv2/7"}) {
+    CHECK_FALSE(attempt_of(marked, other));
+  }
   CHECK(attempt_of("trainyard:srv1:my.run.v2.12", "srv1") == AttemptId{RunId{"my.run.v2"}, 12});
   for (const char* other :
        {"", "trainyard", "trainyard:srv1", "trainyard:srv10:calm.1", "trainyard:srv:calm.1",

@@ -99,8 +99,8 @@ class Yard:
                 return False
         if run["parentId"] and "parent" not in query and query.get("children", "0") != "1":
             return False
-        key, _, value = query.get("tag", "").partition("=")
-        return not key or key in run["tags"] and (not value or run["tags"][key] == value)
+        tags = json.loads(query.get("tags", "{}"))
+        return all(key in run["tags"] and value in (None, run["tags"][key]) for key, value in tags.items())
 
     def listed(self, items, query):
         limit = min(int(query.get("limit", 100)), self.page or 1000)

@@ -1,0 +1,249 @@
+#include "store/deletion.h"
+
+#include "api/collector.h"
+#include "api/test_yard.h"
+#include "store/environments.h"
+
+// Deletion, restoration, and what collection does with both.
+namespace trainyard::api {
+namespace {
+
+using enum http::Method;
+
+struct Deleting : Yard {
+  Deleting() : collector(*house, {.every = seconds(0)}) {}
+
+  RunId over(const std::string& id, const std::string& experiment = "tests",
+             const std::string& parent = {}) {
+    RunSpec spec;
+    spec.experiment = experiment;
+    spec.command = {"true"};
+    spec.parent = parent;
+    REQUIRE(control->submit({RunId{id}, spec, "owner"}).has_value());
+    place(RunId{id});
+    finish(RunId{id});
+    return RunId{id};
+  }
+  void change(const std::string& sql) {
+    REQUIRE(store->write(Durable::yes, [&](db::Transaction& transaction) -> Status {
+      TRY(transaction.run(sql));
+      return {};
+    }));
+  }
+  int64_t count(const std::string& sql) {
+    int64_t found = -1;
+    REQUIRE(store->read([&](db::Db& db) -> Status {
+      TRY_SET(db::Statement row, db.query("SELECT COUNT(*) FROM " + sql));
+      TRY(row.next());
+      found = row.integer(0);
+      return {};
+    }));
+    return found;
+  }
+  // As if all that is deleted had been deleted eight days ago.
+  void let_a_week_pass() { change("UPDATE runs SET deleted = deleted - 691200000000"); }
+  Json listed(http::Client& client, const std::string& query = "") {
+    Json ids = Json::array();
+    for (const Json& run : json_of(fetch(client, "/api/v1/runs" + query))["items"]) {
+      ids.push_back(run["id"]);
+    }
+    return ids;
+  }
+
+  Collector collector;
+};
+
+}  // namespace
+
+TEST_CASE("a deleted run disappears at once, says how to restore it, and comes back whole") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  yard.over("calm-finch-1");
+  yard.over("calm-finch-2");
+  REQUIRE(fetch(client, "/api/v1/runs/calm-finch-1/follow").status == 200);  // Now it is known.
+  const http::Response deleted = send(client, del, "/api/v1/runs/calm-finch-1");
+  REQUIRE(deleted.status == 200);
+  CHECK(json_of(deleted)["deleted"] == Json({"calm-finch-1"}));
+  CHECK(json_of(deleted)["restorableUntil"].is_string());
+
+  CHECK(yard.listed(client) == Json({"calm-finch-2"}));
+  for (const char* rest : {"", "/spec", "/wait", "/follow", "/files", "/outputs", "/metrics"}) {
+    CAPTURE(rest);
+    const http::Response gone = fetch(client, "/api/v1/runs/calm-finch-1" + std::string(rest));
+    CHECK(gone.status == 404);
+    const std::string hint = json_of(gone)["error"]["hint"];
+    CHECK(hint.find("trainyard run restore calm-finch-1") != std::string::npos);
+  }
+  CHECK(send(client, del, "/api/v1/runs/calm-finch-1").status == 404);
+  // A beginning of its id names others.
+  CHECK(json_of(fetch(client, "/api/v1/runs/calm-f"))["id"] == "calm-finch-2");
+  CHECK(json_of(fetch(client, "/api/v1/workspaces/default/experiments"))["items"][0]["runCount"] ==
+        1);
+
+  CHECK(send(client, post, "/api/v1/runs/calm-finch-1/restore").status == 200);
+  CHECK(send(client, post, "/api/v1/runs/calm-finch-1/restore").status == 200);
+  CHECK(yard.listed(client).size() == 2);
+  CHECK(send(client, post, "/api/v1/runs/calm-finch-9/restore").status == 404);
+}
+
+TEST_CASE("a run that is not over is not deleted, nor one above it") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  const RunId live = yard.submit("bold-otter-1");
+  const http::Response refused = send(client, del, "/api/v1/runs/bold-otter-1");
+  CHECK(refused.status == 409);
+  CHECK(json_of(refused)["error"]["hint"].get<std::string>().find("run cancel bold-otter-1") !=
+        std::string::npos);
+  yard.change("UPDATE runs SET status = 'Completed', final = 1, ended = created");
+  RunSpec spec;
+  spec.experiment = "tests";
+  spec.command = {"sleep", "1000"};
+  spec.parent = "bold-otter-1";
+  REQUIRE(yard.control->submit({RunId{"bold-otter-2"}, spec, "owner"}).has_value());
+  const http::Response above = send(client, del, "/api/v1/runs/bold-otter-1");
+  CHECK(above.status == 409);
+  CHECK(above.body.find("bold-otter-2") != std::string::npos);
+}
+
+TEST_CASE("children go with their parent and come back with it; one deleted before does not") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  yard.over("calm-1");
+  yard.over("calm-2", "tests", "calm-1");
+  yard.over("calm-3", "tests", "calm-2");
+  yard.over("calm-4", "tests", "calm-1");
+  REQUIRE(send(client, del, "/api/v1/runs/calm-4").status == 200);
+  CHECK(json_of(send(client, del, "/api/v1/runs/calm-1"))["deleted"].size() == 4);
+  CHECK(yard.listed(client, "?children=1").empty());
+  CHECK(send(client, post, "/api/v1/runs/calm-3/restore").status == 409);
+  REQUIRE(send(client, post, "/api/v1/runs/calm-1/restore").status == 200);
+  CHECK(yard.listed(client, "?children=1").size() == 4);
+
+  REQUIRE(send(client, del, "/api/v1/runs/calm-1").status == 200);
+  RunSpec child;
+  child.experiment = "tests";
+  child.command = {"true"};
+  child.parent = "calm-1";
+  CHECK(yard.control->submit({RunId{"late"}, child, "owner"}).error().kind == ErrorKind::not_found);
+}
+
+TEST_CASE("collection removes what was deleted a week ago, and nothing else") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  for (const char* id : {"old-1", "new-1", "kept-1"}) {
+    const RunId run = yard.over(id);
+    const logs::Piece piece[] = {{logs::Stream::out, "said\n"}};
+    REQUIRE(yard.logs->append({run, 1}, 0, 0, piece).has_value());
+  }
+  yard.change(
+      "INSERT INTO metrics (run, name, kind, points, last_at) SELECT number, 'loss', "
+      "'scalar', 2500, 1 FROM runs WHERE id = 'old-1'");
+  yard.change(
+      "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 2499) "
+      "INSERT INTO points (metric, number, at, value) SELECT m.id, i, 1, 0.5 "
+      "FROM n, metrics m");
+  REQUIRE(send(client, del, "/api/v1/runs/old-1").status == 200);
+  yard.let_a_week_pass();
+  REQUIRE(send(client, del, "/api/v1/runs/new-1").status == 200);
+  CHECK(yard.collector.collect(Collector::Mode::dry_run, {}).value()["removedRuns"] == 1);
+  CHECK(yard.count("runs") == 3);
+  CHECK(yard.collector.collect(Collector::Mode::remove, {}).value()["removedRuns"] == 1);
+  CHECK(yard.count("runs") == 2);
+  CHECK(yard.count("points") == 0);
+  CHECK(!fs::exists(yard.home.run(RunId{"old-1"})));
+  CHECK(fs::exists(yard.home.run(RunId{"new-1"})));
+  CHECK(send(client, post, "/api/v1/runs/old-1/restore").status == 404);
+  CHECK(send(client, post, "/api/v1/runs/new-1/restore").status == 200);
+  CHECK(yard.count("run_specs") == 2);
+}
+
+TEST_CASE("what is deleted now is gone for good") {
+  Deleting yard;
+  yard.house->collector = &yard.collector;
+  http::Client client = yard.over_socket();
+  yard.over("calm-finch-5");
+  const Json answer = json_of(send(client, del, "/api/v1/runs/calm-finch-5?now=1"));
+  CHECK(answer["restorableUntil"].is_null());
+  CHECK(send(client, post, "/api/v1/runs/calm-finch-5/restore").status == 404);
+  yard.collector.start();
+  const SteadyTime end = yard.clock.steady() + seconds(30);
+  while (yard.count("runs") > 0 && yard.clock.steady() < end) {
+    yard.clock.sleep_until(yard.clock.steady() + milliseconds(5), {});
+  }
+  CHECK(yard.count("runs") == 0);
+  yard.collector.stop();
+  yard.house->collector = nullptr;
+}
+
+TEST_CASE(
+    "an experiment goes with its runs, comes back with them, and a new run revives its name") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  const std::string url = "/api/v1/workspaces/default/experiments";
+  yard.over("one", "tries");
+  yard.over("two", "tries");
+  yard.over("three", "other");
+  REQUIRE(send(client, del, "/api/v1/runs/one").status == 200);
+  CHECK(json_of(send(client, del, url + "?name=tries"))["deleted"] == 2);
+  CHECK(yard.listed(client) == Json({"three"}));
+  CHECK(json_of(fetch(client, url))["items"].size() == 1);
+  CHECK(json_of(send(client, post, url + "/restore", R"({"name": "tries"})"))["restored"] == 2);
+  CHECK(yard.listed(client).size() == 3);
+
+  REQUIRE(send(client, del, url + "?name=tries").status == 200);
+  yard.over("four", "tries");
+  CHECK(yard.listed(client) == Json({"four", "three"}));
+  yard.let_a_week_pass();
+  REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).has_value());
+  CHECK(yard.count("runs") == 2);
+  CHECK(yard.count("experiments") == 2);
+
+  yard.submit("live");
+  CHECK(send(client, del, url + "?name=tests").status == 409);
+  CHECK(send(client, del, url + "?name=nothing").status == 404);
+  CHECK(send(client, del, url).status == 400);
+  // Other people's runs are an admin's to delete.
+  http::Client sam = yard.over_tcp(yard.token_of("sam", Role::submitter));
+  CHECK(send(sam, del, url + "?name=tries").status == 403);
+}
+
+TEST_CASE("a deleted environment is not found, keeps its version, and comes back") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  const std::string url = "/api/v1/workspaces/default/environments";
+  const std::string one =
+      R"({"name": "mine", "version": "1", "recipe": {"kind": "venv", "requirements": ["pear"]}})";
+  const std::string other =
+      R"({"name": "mine", "version": "1", "recipe": {"kind": "venv", "requirements": ["fig"]}})";
+  REQUIRE(send(client, post, url, one).status == 201);
+  REQUIRE(send(client, del, url + "/mine").status == 204);
+  CHECK(json_of(fetch(client, url))["items"].empty());
+  const http::Response gone = fetch(client, url + "/mine");
+  CHECK(gone.status == 404);
+  CHECK(gone.body.find("trainyard environment restore -n mine") != std::string::npos);
+  CHECK(send(client, post, url, other).status == 409);
+  REQUIRE(send(client, patch, url + "/mine", R"({"archived": false})").status == 204);
+  CHECK(fetch(client, url + "/mine").status == 200);
+  REQUIRE(send(client, del, url + "/mine?version=1&now=1").status == 204);
+  REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).has_value());
+  CHECK(send(client, post, url, other).status == 201);
+}
+
+TEST_CASE("a workspace's retention deletes runs by age, with their children") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  yard.over("old-1");
+  yard.over("old-2", "tests", "old-1");
+  yard.over("fresh");
+  yard.change("UPDATE runs SET ended = ended - 8640000000000 WHERE id LIKE 'old-%'");  // 100 days.
+  const std::string url = "/api/v1/workspaces/default";
+  REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).value()["expiredRuns"] == 0);
+  CHECK(send(client, patch, url, R"({"retentionSeconds": 60})").status == 400);
+  REQUIRE(send(client, patch, url, R"({"retentionSeconds": 7776000})").status == 200);
+  CHECK(yard.collector.collect(Collector::Mode::remove, {}).value()["expiredRuns"] == 2);
+  CHECK(yard.listed(client, "?children=1") == Json({"fresh"}));
+  // As any other deletion, it can be taken back for a week.
+  CHECK(send(client, post, "/api/v1/runs/old-1/restore").status == 200);
+}
+
+}  // namespace trainyard::api

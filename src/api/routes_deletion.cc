@@ -1,0 +1,165 @@
+// Deletion and restoration of runs and experiments.
+#include "api/collector.h"
+#include "api/route.h"
+#include "store/deletion.h"
+
+namespace trainyard::api {
+namespace {
+
+constexpr int kRunsPerCommit = 500;
+
+Json deletion_to_json(const std::vector<RunId>& runs, WallTime when) {
+  Json ids = Json::array();
+  for (const RunId& run : runs) ids.push_back(run.value);
+  const bool for_good = when == store::kDeletedForGood;
+  return {{"deleted", std::move(ids)},
+          {"restorableUntil", for_good ? Json() : Json(format_time(when + store::kKeepDeleted))}};
+}
+
+Result<http::Response> delete_run(const Call& call) {
+  TRY_SET(const WallTime when, deletion_time(call));
+  TRY_SET(const RunId id, writable_run(call));
+  std::vector<RunId> hidden;
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY_SET(hidden, store::delete_run(transaction, id, when));
+    return {};
+  };
+  TRY(call.house.store.write(Durable::yes, change));
+  for (const RunId& run : hidden) call.house.run_changed(run);
+  purge_soon(call);
+  return answer(deletion_to_json(hidden, when));
+}
+
+Status check_may_restore(const Call& call, const RunId& id) {
+  store::RunAccess run;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(run, store::run_access(db, id, call.identity.user));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  TRY(check_role_in(call.identity, run.workspace, Role::submitter));
+  const bool admin = role_in(call.identity, run.workspace) == Role::admin;
+  if (admin || call.identity.user == run.user) return {};
+  return fail(ErrorKind::denied, "the run is " + run.user + "'s; only they or an admin restore it");
+}
+
+Result<http::Response> restore_run(const Call& call) {
+  const std::string given(call.request.param("id"));
+  TRY(check_name(given, "run id"));
+  std::optional<store::DeletedRun> found;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(found, store::find_deleted_run(db, given));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  RunId id;
+  if (found) {
+    TRY(check_may_restore(call, found->id));
+    id = found->id;
+  } else {
+    // There and not deleted: restored already, which is what was asked for.
+    TRY_SET(id, writable_run(call));
+  }
+  std::vector<RunId> shown;
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY_SET(shown, store::restore_run(transaction, id));
+    return {};
+  };
+  TRY(call.house.store.write(Durable::yes, change));
+  for (const RunId& run : shown) call.house.run_changed(run);
+  TRY_SET(const Run run, call.house.control->run(id));
+  return answer(wire::run_to_json(run, call.house.clock.wall(), call.house.facts.url));
+}
+
+// An experiment's runs, batch after batch; how many.
+using Batch = std::function<Result<std::vector<RunId>>(db::Transaction&)>;
+Result<int64_t> change_runs(const Call& call, const Batch& batch) {
+  int64_t count = 0;
+  for (std::vector<RunId> changed;; count += static_cast<int64_t>(changed.size())) {
+    const auto change = [&](db::Transaction& transaction) -> Status {
+      TRY_SET(changed, batch(transaction));
+      return {};
+    };
+    TRY(call.house.store.write(Durable::yes, change));
+    if (changed.empty()) return count;
+    for (const RunId& run : changed) call.house.run_changed(run);
+  }
+}
+
+Result<store::ExperimentRow> experiment_of(const Call& call, std::string_view name) {
+  if (name.empty()) return fail(ErrorKind::invalid, "name: is missing");
+  store::ExperimentRow experiment;
+  const std::string_view owner =
+      call.identity.role == Role::admin ? std::string_view() : call.identity.user;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(experiment, store::find_experiment(db, call.request.param("name"), name));
+    return store::check_deletable(db, experiment, owner);
+  };
+  TRY(call.house.store.read(look));
+  return experiment;
+}
+
+Result<http::Response> delete_experiment(const Call& call) {
+  const std::string_view name = call.request.query_or("name", "");
+  TRY_SET(const WallTime when, deletion_time(call));
+  TRY_SET(const store::ExperimentRow experiment, experiment_of(call, name));
+  const auto hide = [&](db::Transaction& transaction) {
+    return store::hide_experiment(transaction, experiment.id, when);
+  };
+  TRY(call.house.store.write(Durable::yes, hide));
+  TRY_SET(const int64_t count, change_runs(call, [&](db::Transaction& transaction) {
+            return store::delete_experiment_runs(transaction, experiment.id, when, kRunsPerCommit);
+          }));
+  purge_soon(call);
+  Json json = deletion_to_json({}, when);
+  json["deleted"] = count;
+  return answer(json);
+}
+
+Result<http::Response> restore_experiment(const Call& call) {
+  TRY_SET(const Json body, body_object(call.request));
+  TRY_SET(const std::string name, wire::string_member(body, "name"));
+  TRY_SET(const store::ExperimentRow experiment, experiment_of(call, name));
+  if (experiment.deleted == store::kDeletedForGood) {
+    return fail(ErrorKind::not_found, "experiment '" + name + "' was deleted for good");
+  }
+  const auto show = [&](db::Transaction& transaction) {
+    return store::show_experiment(transaction, experiment.id);
+  };
+  TRY(call.house.store.write(Durable::yes, show));
+  // Where a new run has brought it back, all that can be restored.
+  TRY_SET(const int64_t count, change_runs(call, [&](db::Transaction& transaction) {
+            return store::restore_experiment_runs(transaction, experiment.id, experiment.deleted,
+                                                  kRunsPerCommit);
+          }));
+  return answer({{"restored", count}});
+}
+
+using enum http::Method;
+constexpr RouteRow kDeletionRoutes[] = {
+    {del, "/api/v1/runs/{id}", Needs::submitter, Attempts::refused, delete_run,
+     "Deletes a run that is over and all below it; for a week, unless `now` is 1, they can be "
+     "restored.",
+     "now"},
+    {post, "/api/v1/runs/{id}/restore", Needs::submitter, Attempts::refused, restore_run,
+     "Restores a deleted run and what was deleted with it."},
+    {del, "/api/v1/workspaces/{name}/experiments", Needs::submitter, Attempts::refused,
+     delete_experiment, "Deletes the experiment `name` and its runs.", "name now"},
+    {post, "/api/v1/workspaces/{name}/experiments/restore", Needs::submitter, Attempts::refused,
+     restore_experiment, "Restores the experiment {\"name\"} and the runs deleted with it."},
+};
+
+}  // namespace
+
+Result<WallTime> deletion_time(const Call& call) {
+  TRY_SET(const int64_t now, query_number(call.request, "now", 0, {0, 1}));
+  return now == 1 ? store::kDeletedForGood : call.house.clock.wall();
+}
+
+void purge_soon(const Call& call) {
+  if (call.house.collector != nullptr) call.house.collector->purge_soon();
+}
+
+std::span<const RouteRow> deletion_routes() { return kDeletionRoutes; }
+
+}  // namespace trainyard::api

@@ -1,0 +1,250 @@
+#include "store/deletion.h"
+
+#include "store/run_queries.h"
+#include "store/run_rows.h"
+#include "store/workspaces.h"
+
+namespace trainyard::store {
+namespace {
+
+constexpr int kPurgeRows = 1000;
+
+// A run and all below it.
+constexpr std::string_view kFamily =
+    "WITH RECURSIVE family (number) AS (SELECT ? UNION "
+    "SELECT r.number FROM runs r JOIN family f ON r.parent = f.number) ";
+
+Result<std::vector<RunId>> read_ids(db::Statement rows) {
+  std::vector<RunId> ids;
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return ids;
+    ids.push_back(RunId{rows.text(0)});
+  }
+}
+
+std::unexpected<Error> not_over(const RunId& asked, const std::string& live) {
+  const std::string what = live == asked.value ? "run " + live : "run " + live + " below it";
+  return fail(ErrorKind::conflict, what + " is not over",
+              "Cancel it first with: trainyard run cancel " + live);
+}
+
+}  // namespace
+
+Result<std::vector<RunId>> delete_run(db::Transaction& transaction, const RunId& id,
+                                      WallTime when) {
+  TRY_SET(const RunHead head, run_head(transaction.db(), id));
+  {
+    TRY_SET(db::Statement live,
+            transaction.query(std::string(kFamily) +
+                                  "SELECT r.id FROM runs r JOIN family f ON r.number = f.number "
+                                  "WHERE r.final = 0 ORDER BY r.number LIMIT 1",
+                              {head.number}));
+    TRY_SET(const bool any, live.next());
+    if (any) return not_over(id, live.text(0));
+  }
+  // What was deleted before goes for good too, where this does.
+  TRY_SET(db::Statement rows,
+          transaction.query(std::string(kFamily) +
+                                "UPDATE runs SET deleted = ? WHERE number IN (SELECT number FROM "
+                                "family) AND (deleted IS NULL OR deleted > ?) RETURNING id",
+                            {head.number, when, when}));
+  return read_ids(std::move(rows));
+}
+
+Result<std::vector<RunId>> restore_run(db::Transaction& transaction, const RunId& id) {
+  std::optional<WallTime> deleted;
+  int64_t number = 0;
+  int64_t experiment = 0;
+  {
+    TRY_SET(db::Statement row,
+            transaction.query("SELECT r.number, r.deleted, r.experiment_id, p.deleted, p.id FROM "
+                              "runs r LEFT JOIN runs p ON p.number = r.parent WHERE r.id = ?",
+                              {id.value}));
+    TRY_SET(const bool any, row.next());
+    if (!any) return no_such_run(id.value);
+    number = row.integer(0);
+    deleted = row.maybe_time(1);
+    experiment = row.integer(2);
+    if (deleted && !row.is_null(3)) {
+      return fail(ErrorKind::conflict, "run " + id.value + " is below one that is deleted too",
+                  "Restore that one, with all below it: trainyard run restore " + row.text(4));
+    }
+  }
+  if (!deleted) return std::vector<RunId>();
+  if (*deleted == kDeletedForGood) {
+    return fail(ErrorKind::not_found, "run " + id.value + " was deleted for good");
+  }
+  TRY(show_experiment(transaction, experiment));
+  TRY_SET(db::Statement rows,
+          transaction.query(std::string(kFamily) +
+                                "UPDATE runs SET deleted = NULL WHERE number IN (SELECT number "
+                                "FROM family) AND deleted = ? RETURNING id",
+                            {number, *deleted}));
+  return read_ids(std::move(rows));
+}
+
+Result<std::optional<DeletedRun>> find_deleted_run(db::Db& db, std::string_view beginning) {
+  if (beginning.empty()) return std::optional<DeletedRun>();
+  const std::string behind = std::string(beginning) + "\xff";
+  TRY_SET(db::Statement rows,
+          db.query("SELECT r.id, r.user_name, w.name, r.deleted FROM runs r JOIN workspaces w ON "
+                   "w.id = r.workspace_id WHERE r.id >= ? AND r.id < ? AND r.deleted IS NOT NULL "
+                   "ORDER BY r.id LIMIT 2",
+                   {beginning, behind}));
+  TRY_SET(const bool any, rows.next());
+  if (!any) return std::optional<DeletedRun>();
+  DeletedRun found{RunId{rows.text(0)}, rows.text(1), rows.text(2), rows.time(3)};
+  TRY_SET(const bool several, rows.next());
+  if (several && found.id.value != beginning) return std::optional<DeletedRun>();
+  return std::optional(std::move(found));
+}
+
+std::unexpected<Error> no_such_run_now(db::Db& db, std::string_view id) {
+  const Result<std::optional<DeletedRun>> deleted = find_deleted_run(db, id);
+  if (!deleted || !*deleted) return no_such_run(id);
+  const DeletedRun& run = **deleted;
+  if (run.deleted == kDeletedForGood) {
+    return fail(ErrorKind::not_found, "run " + run.id.value + " was deleted for good");
+  }
+  return fail(ErrorKind::not_found, "run " + run.id.value + " was deleted",
+              "Until " + format_time(run.deleted + kKeepDeleted) +
+                  " it can be restored with: trainyard run restore " + run.id.value);
+}
+
+Result<ExperimentRow> find_experiment(db::Db& db, std::string_view workspace,
+                                      std::string_view name) {
+  TRY_SET(const Workspace in, load_workspace(db, workspace));
+  TRY_SET(db::Statement row,
+          db.query("SELECT id, deleted FROM experiments WHERE workspace_id = ? AND name = ?",
+                   {in.id, name}));
+  TRY_SET(const bool any, row.next());
+  if (any) return ExperimentRow{row.integer(0), row.maybe_time(1)};
+  return fail(ErrorKind::not_found, "experiment '" + std::string(name) + "' does not exist",
+              "They are listed by: trainyard experiment list");
+}
+
+Status check_deletable(db::Db& db, const ExperimentRow& experiment, std::string_view owner) {
+  {
+    TRY_SET(db::Statement live,
+            db.query("SELECT id FROM runs WHERE experiment_id = ? AND final = 0 AND status <> '' "
+                     "LIMIT 1",
+                     {experiment.id}));
+    TRY_SET(const bool any, live.next());
+    if (any) {
+      return fail(ErrorKind::conflict, "run " + live.text(0) + " of it is not over",
+                  "Cancel it first with: trainyard run cancel " + live.text(0));
+    }
+  }
+  if (owner.empty()) return {};
+  TRY_SET(db::Statement others,
+          db.query("SELECT user_name FROM runs WHERE experiment_id = ? AND user_name <> ? LIMIT 1",
+                   {experiment.id, owner}));
+  TRY_SET(const bool any, others.next());
+  if (!any) return {};
+  return fail(ErrorKind::denied,
+              "runs of it are " + others.text(0) + "'s; only an admin deletes other people's runs");
+}
+
+Status hide_experiment(db::Transaction& transaction, int64_t experiment, WallTime when) {
+  TRY(transaction.run("UPDATE experiments SET deleted = ? WHERE id = ?", {when, experiment}));
+  return {};
+}
+
+Result<std::vector<RunId>> delete_experiment_runs(db::Transaction& transaction, int64_t experiment,
+                                                  WallTime when, int limit) {
+  TRY_SET(db::Statement rows,
+          transaction.query("UPDATE runs SET deleted = ? WHERE number IN (SELECT number FROM runs "
+                            "WHERE experiment_id = ? AND final = 1 AND (deleted IS NULL OR "
+                            "deleted > ?) LIMIT ?) RETURNING id",
+                            {when, experiment, when, limit}));
+  return read_ids(std::move(rows));
+}
+
+Status show_experiment(db::Transaction& transaction, int64_t experiment) {
+  TRY(transaction.run("UPDATE experiments SET deleted = NULL WHERE id = ? AND deleted IS NOT NULL",
+                      {experiment}));
+  return {};
+}
+
+Result<std::vector<RunId>> restore_experiment_runs(db::Transaction& transaction, int64_t experiment,
+                                                   std::optional<WallTime> when, int limit) {
+  TRY_SET(db::Statement rows,
+          transaction.query("UPDATE runs SET deleted = NULL WHERE number IN (SELECT number FROM "
+                            "runs WHERE experiment_id = ? AND deleted IS NOT NULL AND deleted > ? "
+                            "AND deleted = COALESCE(?, deleted) LIMIT ?) RETURNING id",
+                            {experiment, kDeletedForGood, when, limit}));
+  return read_ids(std::move(rows));
+}
+
+Result<std::vector<RunId>> runs_ended_before(db::Db& db, int64_t workspace, WallTime before,
+                                             int limit) {
+  TRY_SET(db::Statement rows,
+          db.query("SELECT id FROM runs WHERE final = 1 AND ended < ? AND workspace_id = ? AND "
+                   "parent IS NULL AND deleted IS NULL ORDER BY ended LIMIT ?",
+                   {before, workspace, limit}));
+  return read_ids(std::move(rows));
+}
+
+Result<std::vector<PurgedRun>> runs_to_purge(db::Db& db, WallTime before, int64_t below,
+                                             int limit) {
+  // A child has a higher number than its parent: it goes first, so that no cascade is large.
+  TRY_SET(db::Statement rows,
+          db.query("SELECT number, id FROM runs WHERE deleted IS NOT NULL AND deleted < ? "
+                   "AND number < ? ORDER BY number DESC LIMIT ?",
+                   {before, below, limit}));
+  std::vector<PurgedRun> runs;
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return runs;
+    runs.push_back({rows.integer(0), RunId{rows.text(1)}});
+  }
+}
+
+Result<Purged> purge_run(db::Transaction& transaction, int64_t number, WallTime before) {
+  // From the first row on nobody restores it.
+  TRY_SET(const int64_t ours,
+          transaction.run("UPDATE runs SET deleted = ? WHERE number = ? AND deleted IS NOT NULL "
+                          "AND deleted < ? AND NOT EXISTS (SELECT 1 FROM runs c WHERE "
+                          "c.parent = ? AND c.deleted IS NULL)",
+                          {kDeletedForGood, number, before, number}));
+  if (ours == 0) return Purged::kept;
+  int64_t left = kPurgeRows;
+  TRY_SET(
+      const int64_t points,
+      transaction.run("DELETE FROM points WHERE (metric, number) IN (SELECT p.metric, p.number "
+                      "FROM metrics m JOIN points p ON p.metric = m.id WHERE m.run = ? LIMIT ?)",
+                      {number, left}));
+  left -= points;
+  for (const std::string_view table : {"metrics", "events", "parameters", "run_files"}) {
+    if (left <= 0) return Purged::partly;
+    const std::string_view key = table == "metrics"      ? "id"
+                                 : table == "events"     ? "seq"
+                                 : table == "parameters" ? "name"
+                                                         : "number";
+    const std::string name(table);
+    const std::string column(key);
+    TRY_SET(const int64_t gone, transaction.run("DELETE FROM " + name + " WHERE run = ? AND " +
+                                                    column + " IN (SELECT " + column + " FROM " +
+                                                    name + " WHERE run = ? LIMIT ?)",
+                                                {number, number, left}));
+    left -= gone;
+  }
+  if (left <= 0) return Purged::partly;
+  TRY(transaction.run("DELETE FROM runs WHERE number = ?", {number}));
+  return Purged::whole;
+}
+
+Result<int64_t> purge_others(db::Transaction& transaction, WallTime before) {
+  TRY_SET(
+      const int64_t experiments,
+      transaction.run("DELETE FROM experiments WHERE deleted IS NOT NULL AND deleted < ? AND "
+                      "NOT EXISTS (SELECT 1 FROM runs r WHERE r.experiment_id = experiments.id)",
+                      {before}));
+  TRY_SET(const int64_t environments,
+          transaction.run("DELETE FROM environments WHERE deleted IS NOT NULL AND deleted < ?",
+                          {before}));
+  return experiments + environments;
+}
+
+}  // namespace trainyard::store
