@@ -39,7 +39,7 @@ class Download {
     const auto update = [&](const client::Transfer& transfer) {
       progress.update(transfer.bytes_done, transfer.bytes_total);
     };
-    TRY(client::download_tree(api_.http(), tree, folder_, update, below));
+    TRY(client::download_tree(api_.http(), tree, folder_, update, wire::run_url(id_), below));
     add({tree.files(), tree.bytes()});
     return {};
   }
