@@ -27,7 +27,7 @@ struct Files {
   std::string pack() const { return pack_of(file) + pack_of(tree); }
 };
 
-struct Team {
+struct Visitors {
   Yard yard{{}, 8};
   Files mine{"mine"};
   Files theirs{"theirs"};
@@ -76,7 +76,7 @@ struct Team {
 }  // namespace
 
 TEST_CASE("a blob is read by who can reach a run that names it, and by its hash alone by nobody") {
-  Team team;
+  Visitors team;
   const std::string blobs = "/api/v1/blobs/";
   CHECK(team.status(team.own, blobs + team.mine.file_id()) == 200);
   CHECK(team.status(team.own, blobs + team.mine.tree_id()) == 200);
@@ -93,7 +93,7 @@ TEST_CASE("a blob is read by who can reach a run that names it, and by its hash 
 }
 
 TEST_CASE("a submission names only files that were sent, or that its workspace has") {
-  Team team;
+  Visitors team;
   // By its hash alone, though the server has it.
   CHECK(team.submit(team.sam, "thief", "default", team.theirs) == 404);
   CHECK(team.missing(team.sam, {team.theirs.tree_id()}, "default").size() == 1);
