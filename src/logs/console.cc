@@ -43,6 +43,7 @@ Result<uint64_t> Console::append(int attempt, uint64_t from, std::span<const Pie
   const uint64_t sent = total(pieces);
   std::lock_guard lock(mutex_);
   TRY(open(Make::no));
+  TRY(follow_cut());
   if (number < newest_attempt()) {
     return fail(ErrorKind::conflict,
                 fmt::format("attempt {} is over: attempt {} writes this console", attempt,
@@ -160,16 +161,30 @@ Status Console::open(Make make) {
   if (!log && make == Make::no && log.error().kind == ErrorKind::not_found) return {};
   if (!log) return std::unexpected(std::move(log).error());
   TRY_SET(index_fd_, open_file(folder_ / file_name(rank_, "idx"), O_RDWR | O_CREAT, 0600));
-  TRY_SET(size_, file_size(log->get(), "a console"));
+  log_ = *std::move(log);
+  if (Status read = read_state(); !read) {
+    log_.reset();
+    return read;
+  }
+  return {};
+}
+
+Status Console::read_state() {
+  TRY_SET(size_, file_size(log_.get(), "a console"));
   TRY_SET(const uint64_t index_size, file_size(index_fd_.get(), "a console's index"));
   index_ = SwitchIndex(index_fd_.get(), index_size / SwitchIndex::kRecordSize);
   TRY(open_seams());
-  log_ = *std::move(log);
-  if (Status dropped = drop_unwritten(); !dropped) {
-    log_.reset();
-    return dropped;
-  }
-  return {};
+  return drop_unwritten();
+}
+
+// Somebody cut the file under us: written on at the old size it would have zeros in between. The
+// sender learns how much is left and sends the rest again.
+Status Console::follow_cut() {
+  if (!log_) return {};
+  TRY_SET(const uint64_t size, file_size(log_.get(), "a console"));
+  if (size >= size_) return {};
+  durable_ = std::min(durable_, size);
+  return read_state();
 }
 
 Status Console::open_seams() {

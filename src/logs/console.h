@@ -107,6 +107,8 @@ class Console {
 
   // These hold the lock.
   Status open(Make make);
+  Status read_state();
+  Status follow_cut();
   Status open_seams();
   Status drop_unwritten();
   uint64_t newest_attempt() const { return seams_.empty() ? 1 : seams_.back().attempt; }

@@ -205,6 +205,25 @@ TEST_CASE("where a sender has lost bytes a line says so, and the rest follows at
   CHECK(again.check()->empty());
 }
 
+TEST_CASE("a console that was cut under us goes on where it is left, without zeros") {
+  TempDir dir;
+  Console console(dir.path(), 0);
+  const Piece first{Stream::out, "first line\n"};
+  const Piece second{Stream::err, "second line\n"};
+  REQUIRE(console.append(1, 0, {&first, 1}));
+  REQUIRE(console.append(2, 0, {&second, 1}));
+  fs::resize_file(dir.path() / "console-0.log", 4);
+  // The second attempt's seam is gone with its line, and the first is the newest again.
+  CHECK(console.append(2, 12, {&first, 1}).value() == 0);
+  CHECK(console.append(1, 0, {&first, 1}).value() == 11);
+  CHECK(console.append(2, 0, {&second, 1}).value() == 12);
+  Model model;
+  model.add(Stream::out, "first line\n");
+  model.add(Stream::err, "--- attempt 2 ---\nsecond line\n");
+  check_is(console, model);
+  CHECK(console.check()->empty());
+}
+
 TEST_CASE("what is synced is durable, and nothing else") {
   TempDir dir;
   Console console(dir.path() / "run", 0);

@@ -63,6 +63,8 @@ struct Context {
   // Somebody on this node wants us gone. On a cluster that is the node being taken away: the run
   // goes on elsewhere.
   void stop_by_signal(std::string_view name);
+  // The same, cut off from the server for as long as the attempt may be.
+  void stop_cut_off();
   // From now on the server's orders are heard at once.
   void watch_orders();
   // And its commands carried out (`node exec`).
@@ -74,6 +76,9 @@ struct Context {
 
   // Again and again while the server is away, until we are not wanted any more.
   Status try_until_answered(const std::function<Status()>& action);
+  // Whether to give an action up that fails with `unavailable`: the server answers our reports and
+  // has not been able to serve it for ten minutes. `since` is the caller's, none at first.
+  bool gives_up(std::optional<SteadyTime>& since);
 
   // The number of a rank of this node among all.
   int global_rank(int local) const;

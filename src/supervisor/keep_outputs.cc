@@ -36,6 +36,7 @@ void keep_outputs(Context& context) {
   if (!context.assignment.spec.keep_outputs) return;
   context.outputs_epoch = context.uplink.epoch();
   milliseconds pause = kKeepPauseFirst;
+  std::optional<SteadyTime> unserved;
   for (int tries = 1;;) {
     const Result<std::string> tree = capture_and_send(context);
     if (tree) {
@@ -43,12 +44,14 @@ void keep_outputs(Context& context) {
       break;
     }
     const Error& error = tree.error();
-    if (context.fenced()) return;
+    if (context.fenced() || context.uplink.news().abandoned) return;
     if (error.kind == ErrorKind::no_space) {
       context.stop(EndCause::no_space, no_space_text(error));
       break;
     }
-    if (error.kind != ErrorKind::unavailable && ++tries > kTriesMax) {
+    const bool may_mend =
+        error.kind == ErrorKind::unavailable ? !context.gives_up(unserved) : ++tries <= kTriesMax;
+    if (!may_mend) {
       context.facts.outputs_error = "outputs were not kept: " + error.message;
       context.log.line(context.facts.outputs_error);
       context.log_files.want_system_log();

@@ -61,6 +61,7 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
     if (has > stream.size)
       return give_up("the server has " + std::to_string(has) + " bytes of them");
     if (has < stream.sent) stream.stuck = 0;
+    if (has != stream.sent) stream.in_long_line = false;
     stream.sent = has;
     return {};
   }
@@ -97,7 +98,7 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
     return give_up("the server has " + std::to_string(*taken) + " bytes of them");
   }
   stream.sent = *taken;
-  stream.in_long_line = in_long_line;
+  stream.in_long_line = in_long_line && *taken == expected;
   return {};
 }
 
