@@ -7,6 +7,7 @@
 
 #include "api/digest_set.h"
 #include "api/environments.h"
+#include "api/outputs.h"
 #include "api/pace.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -19,6 +20,7 @@ namespace {
 
 using wire::Json;
 
+constexpr int kRunsPerTake = 200;  // Of a deleted workspace, in one commit.
 constexpr int kRunsPerRead = 500;  // Of one read transaction, so that no reader is held up.
 constexpr int kTreesPerRead = 5000;
 constexpr size_t kFoldersPerRead = 500;
@@ -48,6 +50,7 @@ class Collector::Pass {
   Status expire();
   // Removes rows and folders of what was deleted a week ago, or for good.
   Status purge();
+  Status take_workspaces();
 
  private:
   void phase(std::string_view name);
@@ -89,6 +92,8 @@ Collector::Collector(House& house, const CollectorOptions& options)
 Collector::~Collector() { stop(); }
 
 void Collector::start() {
+  // What a killed server left of a purge.
+  purge_soon();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -237,6 +242,8 @@ Result<Json> Collector::Pass::run() {
   phase("removing deleted runs");
   TRY(expire());
   TRY(purge());
+  // Files that only a row names would not be marked.
+  TRY(fold_all_outputs(house_));
   phase("reading what is referred to");
   TRY(set_horizon());
   TRY(add_runs(0));
@@ -309,6 +316,7 @@ Status Collector::Pass::expire_in(const Workspace& workspace) {
 }
 
 Status Collector::Pass::purge() {
+  if (removes()) TRY(take_workspaces());
   const WallTime before = house_.clock.wall() - store::kKeepDeleted;
   int64_t below = INT64_MAX;
   while (true) {
@@ -335,6 +343,20 @@ Status Collector::Pass::purge() {
     return {};
   };
   return house_.store.write(Durable::no, change);
+}
+
+// Runs of deleted workspaces are deleted by batches, so that nobody waits for 100,000 of them.
+Status Collector::Pass::take_workspaces() {
+  int64_t taken = 1;
+  while (taken > 0) {
+    const auto change = [&](db::Transaction& transaction) -> Status {
+      TRY_SET(taken, store::delete_workspace_runs(transaction, kRunsPerTake));
+      return {};
+    };
+    TRY(house_.store.write(Durable::no, change));
+    if (!pace_.rest()) return stopped();
+  }
+  return {};
 }
 
 // The folder goes after the row: what a crash leaves of it is found without one.

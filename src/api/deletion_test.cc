@@ -14,8 +14,9 @@ struct Deleting : Yard {
   Deleting() : collector(*house, {.every = seconds(0)}) {}
 
   RunId over(const std::string& id, const std::string& experiment = "tests",
-             const std::string& parent = {}) {
+             const std::string& parent = {}, const std::string& workspace = "default") {
     RunSpec spec;
+    spec.workspace = workspace;
     spec.experiment = experiment;
     spec.command = {"true"};
     spec.parent = parent;
@@ -113,11 +114,12 @@ TEST_CASE("children go with their parent and come back with it; one deleted befo
   yard.over("calm-3", "tests", "calm-2");
   yard.over("calm-4", "tests", "calm-1");
   REQUIRE(send(client, del, "/api/v1/runs/calm-4").status == 200);
-  CHECK(json_of(send(client, del, "/api/v1/runs/calm-1"))["deleted"].size() == 4);
+  CHECK(json_of(send(client, del, "/api/v1/runs/calm-1"))["deleted"].size() == 3);
   CHECK(yard.listed(client, "?children=1").empty());
   CHECK(send(client, post, "/api/v1/runs/calm-3/restore").status == 409);
   REQUIRE(send(client, post, "/api/v1/runs/calm-1/restore").status == 200);
-  CHECK(yard.listed(client, "?children=1").size() == 4);
+  CHECK(yard.listed(client, "?children=1") == Json({"calm-3", "calm-2", "calm-1"}));
+  CHECK(send(client, post, "/api/v1/runs/calm-4/restore").status == 200);
 
   REQUIRE(send(client, del, "/api/v1/runs/calm-1").status == 200);
   RunSpec child;
@@ -184,11 +186,11 @@ TEST_CASE(
   yard.over("two", "tries");
   yard.over("three", "other");
   REQUIRE(send(client, del, "/api/v1/runs/one").status == 200);
-  CHECK(json_of(send(client, del, url + "?name=tries"))["deleted"] == 2);
+  CHECK(json_of(send(client, del, url + "?name=tries"))["deleted"] == 1);
   CHECK(yard.listed(client) == Json({"three"}));
   CHECK(json_of(fetch(client, url))["items"].size() == 1);
-  CHECK(json_of(send(client, post, url + "/restore", R"({"name": "tries"})"))["restored"] == 2);
-  CHECK(yard.listed(client).size() == 3);
+  CHECK(json_of(send(client, post, url + "/restore", R"({"name": "tries"})"))["restored"] == 1);
+  CHECK(yard.listed(client) == Json({"three", "two"}));
 
   REQUIRE(send(client, del, url + "?name=tries").status == 200);
   yard.over("four", "tries");
@@ -244,6 +246,52 @@ TEST_CASE("a workspace's retention deletes runs by age, with their children") {
   CHECK(yard.listed(client, "?children=1") == Json({"fresh"}));
   // As any other deletion, it can be taken back for a week.
   CHECK(send(client, post, "/api/v1/runs/old-1/restore").status == 200);
+}
+
+TEST_CASE("a deleted workspace is gone at once, and its runs by batches, also after a kill") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  REQUIRE(send(client, post, "/api/v1/workspaces", R"({"name":"lab"})").status == 201);
+  yard.over("kept-1");
+  for (const char* id : {"lab-1", "lab-2", "lab-3"}) yard.over(id, "tests", {}, "lab");
+  const RunId first{"lab-1"};
+  const logs::Piece piece{logs::Stream::out, "x"};
+  REQUIRE(yard.logs->append({first, 1}, 0, 0, {&piece, 1}).has_value());
+  // Archived and deleted ones go too.
+  REQUIRE(send(client, patch, "/api/v1/runs/lab-1", R"({"archived":true})").status == 200);
+  REQUIRE(send(client, del, "/api/v1/runs/lab-2").status < 300);
+  RunSpec open;
+  open.workspace = "lab";
+  open.experiment = "e";
+  open.command = {"true"};
+  REQUIRE(yard.control->submit({RunId{"open-1"}, open, "owner"}).has_value());
+  CHECK(send(client, del, "/api/v1/workspaces/lab").status == 409);
+  REQUIRE(send(client, post, "/api/v1/runs/open-1/cancel").status == 200);
+  CHECK(fetch(client, "/api/v1/runs/lab-3").status == 200);
+
+  REQUIRE(send(client, del, "/api/v1/workspaces/lab").status == 204);
+  CHECK(yard.count("runs") == 5);
+  CHECK(yard.listed(client) == Json::array({"kept-1"}));
+  CHECK(yard.listed(client, "?experiment=tests") == Json::array({"kept-1"}));
+  CHECK(yard.listed(client, "?status=Completed&children=1&archived=any") ==
+        Json::array({"kept-1"}));
+  for (const char* id : {"lab-1", "lab-2", "lab-3"}) {
+    CHECK(fetch(client, std::string("/api/v1/runs/") + id).status == 404);
+  }
+  CHECK(fetch(client, "/api/v1/workspaces/lab").status == 404);
+  // The name is free for another one, which has nothing of the first.
+  REQUIRE(send(client, post, "/api/v1/workspaces", R"({"name":"lab"})").status == 201);
+  CHECK(yard.listed(client, "?workspace=lab").empty());
+
+  std::stop_source killed;
+  killed.request_stop();
+  CHECK_FALSE(yard.collector.collect(Collector::Mode::remove, killed.get_token()).has_value());
+  REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).has_value());
+  CHECK(yard.count("runs") == 1);
+  CHECK(yard.count("workspaces") == 2);
+  CHECK(yard.count("experiments") == 1);
+  CHECK_FALSE(fs::exists(yard.home.run(first)));
+  CHECK(yard.store->check());
 }
 
 }  // namespace trainyard::api

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "container/unpack.h"
+#include "env/compile.h"
 #include "env/settle_conda.h"
 #include "snapshot/capture.h"
 
@@ -181,6 +182,7 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
     begun.end(std::move(made));
     // Never the one that is waited for, though it alone be more than may be kept.
     const auto waited_for = shelf_.find(begun.wanted.environment.hash);
+    if (waited_for && *waited_for) compile(begun.wanted.environment, **waited_for);
     trim();
   });
   return begun.stand(0);
@@ -233,6 +235,7 @@ Result<Realised> Environments::carry_out(Job& job, const Wanted& wanted) {
     TRY_SET(settings.registry_password, parts_.secret(wanted.workspace, registry.secret));
   }
   const auto make = [&](const fs::path& folder) -> Result<Realised> {
+    add_sandbox(settings, wanted, job);
     job.line("environment " + short_hash(wanted.environment.hash) + " (" +
              std::string(to_string(wanted.environment.recipe.kind)) + ") is being made");
     for (const std::string& line : wanted.environment.left_out) {
@@ -248,8 +251,62 @@ Result<Realised> Environments::carry_out(Job& job, const Wanted& wanted) {
   };
   TRY_SET(const env::Shelf::Held held, shelf_.make(wanted.environment.hash, make));
   if (wanted.need != Need::made) TRY(make_root(job, held, settings));
-  if (wanted.need == Need::tree) return make_tree(job, held);
+  if (wanted.need == Need::tree) {
+    compile(wanted.environment, held);  // They travel with it.
+    return make_tree(job, held);
+  }
   return held.realised;
+}
+
+void Environments::compile(const Environment& environment, const env::Shelf::Held& held) {
+  class Quiet final : public env::Watcher {
+   public:
+    explicit Quiet(const std::atomic<bool>& stopping) : stopping_(stopping) {}
+    void line(std::string_view) override {}
+    void progress(std::string_view) override {}
+    bool stopped() const override { return stopping_; }
+
+   private:
+    const std::atomic<bool>& stopping_;
+  };
+  env::Settings settings = parts_.settings;
+  {
+    std::lock_guard lock(sandbox_mutex_);
+    settings.sandbox = sandbox_;
+  }
+  const Status done = env::compile_modules(environment, held.folder, settings, Quiet(stopping_));
+  if (!done && !stopping_) {
+    parts_.log.warn("modules not compiled",
+                    {{"hash", environment.hash}, {"error", done.error().message}});
+  }
+}
+
+void Environments::add_sandbox(env::Settings& settings, const Wanted& wanted, Job& job) {
+  if (!parts_.sandbox) return;
+  std::lock_guard lock(sandbox_mutex_);
+  Error why;
+  if (!sandbox_) {
+    Result<env::Sandbox> opened = parts_.sandbox();
+    if (opened) {
+      sandbox_ = *std::move(opened);
+    } else {
+      why = opened.error();
+    }
+  }
+  settings.sandbox = sandbox_;
+  if (sandbox_) return;
+  if (parts_.trusts && parts_.trusts(wanted.user)) {
+    job.line("There is no sandbox for builds (" + why.message +
+             "): an admin asks, so it is built as the server's account.");
+    return;
+  }
+  settings.refusal =
+      Error{ErrorKind::denied,
+            "building it runs code of packages, as the server's account since there is no sandbox "
+            "for it: " +
+                why.message,
+            "An admin may build it: trainyard environment build. Or make a sandbox possible: " +
+                why.hint};
 }
 
 // What was made once is made the same again, though it was taken away meanwhile: exact versions

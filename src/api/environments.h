@@ -43,6 +43,10 @@ class Environments {
     std::function<Result<Realised>(const Environment& environment, const fs::path& folder,
                                    const env::Settings& settings, env::Watcher& watcher)>
         build;
+    // What programs of a build are confined by; empty: nothing, for tests.
+    std::function<Result<env::Sandbox>()> sandbox = {};
+    // Whether a user is an admin: theirs may be built where there is no sandbox.
+    std::function<bool(const std::string& user)> trusts = {};
     // For nodes elsewhere: has it made by another machine, if that is to be so. Ends when it is.
     std::function<Result<std::optional<Made>>(const Wanted& wanted, env::Watcher& watcher)>
         build_elsewhere = {};
@@ -105,6 +109,8 @@ class Environments {
   Result<Realised> make(Job& job);
   Result<std::optional<Realised>> make_elsewhere(Job& job);
   Result<Realised> carry_out(Job& job, const Wanted& wanted);
+  void add_sandbox(env::Settings& settings, const Wanted& wanted, Job& job);
+  void compile(const Environment& environment, const env::Shelf::Held& held);
   Result<Realised> make_tree(Job& job, const env::Shelf::Held& held);
   Status make_root(Job& job, const env::Shelf::Held& held, const env::Settings& settings);
   std::vector<std::string> kept_lock(const Environment& environment) const;
@@ -116,7 +122,9 @@ class Environments {
   env::EngineImages images_;
   std::atomic<bool> stopping_{false};
   std::counting_semaphore<> turns_;  // Builds at a time.
-  std::mutex roots_;                 // One image is unpacked at a time.
+  std::mutex sandbox_mutex_;
+  std::optional<env::Sandbox> sandbox_;  // Held by sandbox_mutex_; once it is known to work.
+  std::mutex roots_;                     // One image is unpacked at a time.
   std::mutex mutex_;
   int64_t builds_ = 0;                                // Held by mutex_: how many were begun.
   std::map<std::string, std::shared_ptr<Job>> jobs_;  // Held by mutex_; by need and hash.

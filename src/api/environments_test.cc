@@ -25,8 +25,14 @@ struct EnvironmentsYard {
         .settings = {},
         .bytes_max = 0,
         .secret = {},
-        .build = [this](const Environment& environment, const fs::path& made, const env::Settings&,
-                        env::Watcher& watcher) { return build(environment, made, watcher); },
+        .build =
+            [this](const Environment& environment, const fs::path& made,
+                   const env::Settings& settings, env::Watcher& watcher) {
+              refused = settings.refusal.has_value();
+              return build(environment, made, watcher);
+            },
+        .sandbox = [] { return fail(ErrorKind::unavailable, "no bubblewrap", "Install it."); },
+        .trusts = [](const std::string& user) { return user == "root"; },
         .build_elsewhere = [this](const Environments::Wanted& of,
                                   env::Watcher& watcher) { return elsewhere(of, watcher); },
         .changed = {}});
@@ -105,7 +111,8 @@ struct EnvironmentsYard {
   std::atomic<int> builds{0};
   std::atomic<bool> go{false};
   std::atomic<bool> fails{false};
-  std::atomic<bool> named{false};  // Another machine is to build.
+  std::atomic<bool> refused{false};  // Code of packages, in the last build.
+  std::atomic<bool> named{false};    // Another machine is to build.
   std::atomic<int> built_elsewhere{0};
   std::unique_ptr<Environments> environments;
 };
@@ -124,6 +131,21 @@ TEST_CASE("an environment is made once for all who ask, and found after that") {
   CHECK(found.is == Is::ready);
   CHECK(found.log.empty());
   CHECK(yard.builds == 1);
+}
+
+TEST_CASE("without a sandbox code of packages runs for admins alone") {
+  EnvironmentsYard yard;
+  yard.go = true;
+  Environments::Wanted wanted = yard.wanted();
+  wanted.user = "sam";
+  yard.await(wanted, Is::ready);
+  CHECK(yard.refused);
+  wanted.user = "root";
+  wanted.environment.recipe.requirements = {"apple"};
+  wanted.environment.hash = recipe_hash(wanted.environment.recipe);
+  const Environments::Stand made = yard.await(wanted, Is::ready);
+  CHECK_FALSE(yard.refused);
+  CHECK(made.log.find("There is no sandbox for builds (no bubblewrap)") != std::string::npos);
 }
 
 TEST_CASE("a run that waits is told how far it is") {

@@ -82,6 +82,8 @@ class House {
 
   // Wakes who reads the run's state.
   void run_changed(const RunId& run);
+  // Forgets what is in memory of all runs.
+  void runs_changed() { watch.all_changed(); }
   // Wakes who reads its console and files.
   void run_printed(const RunId& run);
   // Adds a line to the server's own log of the run, system_logs/server.txt.

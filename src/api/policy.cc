@@ -170,6 +170,18 @@ Status check_environment(const RolePolicy& policy, const control::EnvironmentUse
   return {};
 }
 
+Status check_interpreter(const std::vector<std::string>& listed, Role role, const Recipe& recipe) {
+  const bool path = recipe.python.find('/') != std::string::npos;
+  if (!path || role == Role::admin || std::ranges::find(listed, recipe.python) != listed.end()) {
+    return {};
+  }
+  return fail(ErrorKind::denied,
+              "interpreter " + recipe.python + ": the role " + std::string(to_string(role)) +
+                  " may not name one by its path",
+              "Name a version, as in 3.11. An admin allows a path by: trainyard server run "
+              "--interpreters PATH");
+}
+
 Status check_environment(store::Store& store, const control::EnvironmentUse& use,
                          Environment& environment) {
   TRY_SET(const RolePolicy policy, policy_of(store, use.role));

@@ -17,6 +17,10 @@ Status check_environment(const RolePolicy& policy, const control::EnvironmentUse
 Status check_environment(store::Store& store, const control::EnvironmentUse& use,
                          Environment& environment);
 
+// Refuses an interpreter by its path, which would be executed as the server, but for admins and
+// those that the server was started with (ServeOptions::interpreters).
+Status check_interpreter(const std::vector<std::string>& listed, Role role, const Recipe& recipe);
+
 // The role whose rights a request has: of an attempt's token, those of who submitted its run.
 Result<Role> role_of(const Call& call);
 

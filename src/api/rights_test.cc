@@ -9,7 +9,7 @@ namespace {
 
 using enum http::Method;
 
-struct Team {
+struct RightsTeam {
   Yard yard{{}, 1};
   std::string admin = yard.token_of("ada", Role::admin);
   std::string sam = yard.token_of("sam", Role::submitter);
@@ -36,8 +36,8 @@ struct Team {
   }
 };
 
-void check_ended(Team& team, const RunId& live, const RunId& waiting, const std::string& attempt,
-                 const std::string& why) {
+void check_ended(RightsTeam& team, const RunId& live, const RunId& waiting,
+                 const std::string& attempt, const std::string& why) {
   for (const std::string& url :
        {"/api/v1/runs/" + live.value + "/attempts/1/orders", std::string("/api/v1/runs"),
         "/api/v1/runs/" + live.value + "/attempts/1/secrets"}) {
@@ -55,7 +55,7 @@ void check_ended(Team& team, const RunId& live, const RunId& waiting, const std:
 }
 
 TEST_CASE("deleting a user stops their tokens, attempts, runs and commands at once") {
-  Team team;
+  RightsTeam team;
   const RunId live = team.submit("calm-finch-1");
   const std::string attempt = team.yard.place(live);
   const RunId waiting = team.submit("calm-finch-2");
@@ -71,7 +71,7 @@ TEST_CASE("deleting a user stops their tokens, attempts, runs and commands at on
 }
 
 TEST_CASE("a follower whose user is deleted while it waits gets nothing more") {
-  Team team;
+  RightsTeam team;
   const RunId live = team.submit("calm-finch-1");
   team.yard.place(live);
   const std::string version = std::to_string(team.yard.house->watch.glance(live).value()->version);
@@ -87,7 +87,7 @@ TEST_CASE("a follower whose user is deleted while it waits gets nothing more") {
 }
 
 TEST_CASE("demoting a user ends the runs they may not submit any more") {
-  Team team;
+  RightsTeam team;
   const RunId live = team.submit("calm-finch-1");
   const std::string attempt = team.yard.place(live);
   const RunId waiting = team.submit("calm-finch-2");
@@ -102,7 +102,7 @@ TEST_CASE("demoting a user ends the runs they may not submit any more") {
 }
 
 TEST_CASE("who is no member any more has no run in the workspace, and keeps those elsewhere") {
-  Team team;
+  RightsTeam team;
   REQUIRE(team.yard.store->create_workspace({.name = "vision"}).has_value());
   const std::string members = "/api/v1/workspaces/vision/members/sam";
   CHECK(team.ask(team.admin, put, members, R"({"role":"submitter"})") == 200);
@@ -120,7 +120,7 @@ TEST_CASE("who is no member any more has no run in the workspace, and keeps thos
 }
 
 TEST_CASE("closing a workspace ends no run") {
-  Team team;
+  RightsTeam team;
   const RunId live = team.submit("calm-finch-1");
   const std::string attempt = team.yard.place(live);
   CHECK(team.ask(team.admin, patch, "/api/v1/workspaces/default", R"({"access":"members"})") ==
@@ -133,7 +133,7 @@ TEST_CASE("closing a workspace ends no run") {
 }
 
 TEST_CASE("a token makes none that outlives it or has more rights, and takes them along") {
-  Team team;
+  RightsTeam team;
   const auto make = [&](const std::string& token, const std::string& body) {
     return team.got(token, post, "/api/v1/tokens", body);
   };
@@ -160,7 +160,7 @@ TEST_CASE("a token makes none that outlives it or has more rights, and takes the
 }
 
 TEST_CASE("an attempt's children name only secrets that its run names") {
-  Team team;
+  RightsTeam team;
   const RunId run = team.submit("calm-finch-1", "default", {"MINE"});
   const std::string attempt = team.yard.place(run);
   const auto child = [&](const std::string& more) {
@@ -176,7 +176,7 @@ TEST_CASE("an attempt's children name only secrets that its run names") {
 }
 
 TEST_CASE("nobody but its owner runs a command on a person's own machine") {
-  Team team;
+  RightsTeam team;
   Machine machine;
   const auto make = [&](db::Transaction& transaction) -> Status {
     TRY_SET(machine, store::personal_machine(transaction, "sam", "uid-1", {.host = "laptop"},

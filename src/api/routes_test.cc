@@ -260,28 +260,6 @@ TEST_CASE("a submitter cancels their own runs only") {
   CHECK(json_of(canceled)["status"] == "Canceled");
 }
 
-TEST_CASE("a deleted workspace takes its runs' logs along") {
-  Yard yard;
-  http::Client client = yard.over_socket();
-  REQUIRE(send(client, post, "/api/v1/workspaces", R"({"name":"lab"})").status == 201);
-  RunSpec spec;
-  spec.workspace = "lab";
-  spec.experiment = "e";
-  spec.command = {"true"};
-  const RunId run{"calm-finch-2"};
-  REQUIRE(yard.control->submit({run, spec, "owner"}).has_value());
-  yard.place(run);
-  const logs::Piece piece{logs::Stream::out, "x"};
-  REQUIRE(yard.logs->append({run, 1}, 0, 0, {&piece, 1}).has_value());
-  CHECK(send(client, del, "/api/v1/workspaces/lab").status == 409);
-  yard.finish(run);
-  // One that was put aside has logs too.
-  REQUIRE(send(client, patch, "/api/v1/runs/calm-finch-2", R"({"archived":true})").status == 200);
-  CHECK(send(client, del, "/api/v1/workspaces/lab").status == 204);
-  CHECK_FALSE(fs::exists(yard.home.run(run)));
-  CHECK(fetch(client, "/api/v1/runs/calm-finch-2").status == 404);
-}
-
 TEST_CASE("openapi has every route") {
   const std::vector<RouteRow> routes = all_routes();
   const Json json = openapi(routes);

@@ -87,22 +87,6 @@ Result<http::Response> show_workspace(const Call& call) {
   return answer(wire::workspace_to_json(workspace));
 }
 
-Result<std::vector<RunId>> runs_of(const Call& call, std::string_view workspace) {
-  std::vector<RunId> ids;
-  // All of them: children and what was archived have logs too.
-  store::RunFilter filter{.workspace = std::string(workspace),
-                          .children = true,
-                          .archived = store::RunFilter::Archived::any,
-                          .deleted = true,
-                          .limit = kLimitMax};
-  for (;;) {
-    TRY_SET(const std::vector<Run> runs, call.house.store.runs(filter));
-    for (const Run& run : runs) ids.push_back(run.id);
-    if (runs.size() < static_cast<size_t>(filter.limit)) return ids;
-    filter.before = runs.back().number;
-  }
-}
-
 Result<std::vector<Compute>> computes_of(const Call& call, std::string_view workspace) {
   std::vector<Compute> computes;
   const auto look = [&](db::Db& db) -> Status {
@@ -117,19 +101,13 @@ Result<http::Response> delete_workspace(const Call& call) {
   const std::string_view name = call.request.param("name");
   TRY(call.house.store.workspace(name));
   // Their names are gone with the rows; so they are read before.
-  TRY_SET(const std::vector<RunId> runs, runs_of(call, name));
   TRY_SET(const std::vector<Compute> computes, computes_of(call, name));
   TRY(call.house.store.delete_workspace(name));
   if (call.house.targets != nullptr) {
     for (const Compute& compute : computes) call.house.targets->close(compute);
   }
-  for (const RunId& run : runs) {
-    if (Status removed = call.house.logs.remove(run); !removed) {
-      call.house.log.warn("logs not removed",
-                          {{"run", run.value}, {"error", removed.error().message}});
-    }
-    call.house.run_changed(run);
-  }
+  call.house.runs_changed();
+  purge_soon(call);
   return no_content();
 }
 
@@ -204,7 +182,7 @@ constexpr RouteRow kWorkspacesRoutes[] = {
      "{\"retentionSeconds\"}: runs that ended longer ago are deleted, 0: none; and {\"access\"}: "
      "whom it lets in, everyone or members."},
     {del, "/api/v1/workspaces/{name}", Needs::admin, Attempts::refused, delete_workspace,
-     "Deletes a workspace with its runs; refused while one of them is not over."},
+     "Deletes a workspace at once, and its runs in the background; refused while one is not over."},
     {get, "/api/v1/workspaces/{name}/experiments", Needs::reader, Attempts::own_workspace,
      list_experiments, "Lists the experiments of a workspace.", "limit cursor"},
     {get, "/api/v1/workspaces/{name}/members", Needs::reader, Attempts::refused, list_members,

@@ -67,4 +67,11 @@ void RunWatch::changed(const RunId& id) {
   });
 }
 
+void RunWatch::all_changed() {
+  kept_.with([&](Kept& kept) {
+    ++kept.changes;
+    kept.glances.clear();
+  });
+}
+
 }  // namespace trainyard::api

@@ -44,6 +44,7 @@ class RunWatch {
   // Is a glance at it in memory? Then it is the whole id of a run.
   bool knows(const RunId& id);
   void changed(const RunId& id);
+  void all_changed();
 
  private:
   struct Kept {

@@ -150,11 +150,12 @@ Status Serving::start_control() {
           [this](const Environment& environment) { return environments_->words(environment); },
       .environment_ready =
           [this](const Environment& environment) { return environments_->is_packed(environment); },
-      .environment_rules = {.check =
-                                [this](Environment& environment,
-                                       const control::EnvironmentUse& use) {
-                                  return check_environment(*store_, use, environment);
-                                },
+      .environment_rules = {.check = [this](Environment& environment,
+                                            const control::EnvironmentUse& use) -> Status {
+                              TRY(check_interpreter(options_.interpreters, use.role,
+                                                    environment.recipe));
+                              return check_environment(*store_, use, environment);
+                            },
                             .settle = [this](Environment& environment) -> Status {
                               Recipe& recipe = environment.recipe;
                               TRY_SET(recipe.platform, environments_->platform(recipe));
@@ -216,11 +217,21 @@ Status Serving::start_control() {
   return {};
 }
 
+// By what the user is now: who was an admin when the run was submitted may be none any more.
+bool Serving::is_admin(store::Store& store, const std::string& user) {
+  const Result<std::vector<User>> users = store.users();
+  return users && std::ranges::any_of(*users, [&](const User& each) {
+           return each.name == user && each.role == Role::admin;
+         });
+}
+
 // Programs that build find what ours finds: proxies, an index of one's own, certificates.
 void Serving::open_environments() {
   env::Settings settings{.variables = own_variables("TRAINYARD_"),
                          .cache = options_.home.cache() / "packages",
                          .blobs = options_.home.blobs()};
+  // Of builds that a killed server has left.
+  static_cast<void>(remove_tree(settings.cache / "builds").has_value());
   environments_ = std::make_unique<Environments>(Environments::Parts{
       .clock = *clock_,
       .log = *log_,
@@ -231,6 +242,8 @@ void Serving::open_environments() {
       .secret = [this](std::string_view workspace,
                        std::string_view name) { return secret_value(*house_, workspace, name); },
       .build = env::build,
+      .sandbox = [this] { return env::open_sandbox({options_.home.root()}); },
+      .trusts = [this](const std::string& user) { return is_admin(*store_, user); },
       .build_elsewhere = [this](const auto& wanted,
                                 auto& watcher) { return build_runs_->build(wanted, watcher); },
       .changed =

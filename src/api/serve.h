@@ -31,6 +31,7 @@ struct ServeOptions {
   std::string advertise;               // The URL others see, where it is not the one we listen on.
   int ready_fd = -1;                   // Gets "ok\n", or an error as a line of JSON; then closed.
   uint64_t environments_bytes_max = 50'000'000'000;  // Of realised ones; 0: no limit.
+  std::vector<std::string> interpreters;  // Paths of Pythons that recipes of any role may name.
   CollectorOptions collection;
   size_t connections_per_address_max = 0;  // http::ServerOptions has what 0 means.
   fs::path binary;                         // What supervisors are started from; empty: ourselves.
@@ -58,6 +59,7 @@ class Serving {
   Status open_parts();
   Status start_http(const Listen& listen);
   void open_environments();
+  static bool is_admin(store::Store& store, const std::string& user);
   Status start_control();
 
   const ServeOptions options_;

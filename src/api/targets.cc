@@ -1,6 +1,7 @@
 #include "api/targets.h"
 
 #include "base/id.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "engine/slurm.h"
 #include "node/program.h"
@@ -85,6 +86,11 @@ Status Targets::open(const Compute& compute) {
   options.claims = claims_;
   options.owner = compute.spec.name + " of workspace " + compute.workspace;
   options.paused = compute.paused;
+  TRY_SET(options.binary, self_path());
+  options.collected = parts_.home.root() / "collected";
+  options.take_over = [this](const AttemptId& attempt) {
+    return parts_.control.take_over(attempt);
+  };
   std::shared_ptr<engine::Engine> engine = engine::make_slurm(std::move(options));
   engines_.with([&](auto& engines) { engines[queue] = engine; });
   parts_.control.add_target(queue, std::move(engine));

@@ -23,6 +23,12 @@ constexpr Option kSettings[] = {
      "An option of sbatch for every job, as in --sbatch=--gres=gpu:1; may be given again."},
     {"--setup", Takes::value, "TEXT",
      "Shell lines that run on a node before a run, or @FILE that holds them."},
+    {"--outage-limit", Takes::value, "TIME",
+     "A node that cannot reach the server for so long stops its run (default: 12h)."},
+    {"--unsent-wait", Takes::value, "TIME",
+     "A job that is done waits for so long to send what is left (default: 15m)."},
+    {"--shared-folder", Takes::value, "DIR",
+     "A folder of nodes and server, for what a job could not send; empty: none."},
     {"--node-up", Takes::value, "CMD",
      "The program that brings a node up; it gets the node's name as its argument."},
     {"--node-down", Takes::value, "CMD", "The program that takes a node down, likewise."},
@@ -47,10 +53,15 @@ Status set_numbers(const Args& args, ComputeSpec& spec) {
   TRY_SET(const std::optional<int> high, int_option(args, "max-nodes", 1));
   spec.min_nodes = low.value_or(spec.min_nodes);
   spec.max_nodes = high.value_or(spec.max_nodes);
-  constexpr std::string_view kIdle = "idle-seconds-before-scaledown";
-  if (!args.has(kIdle)) return {};
-  TRY_SET(const seconds idle, parse_duration(args.value(kIdle), "--" + std::string(kIdle)));
-  spec.idle_seconds = idle.count();
+  const std::pair<std::string_view, int64_t*> times[] = {
+      {"idle-seconds-before-scaledown", &spec.idle_seconds},
+      {"outage-limit", &spec.outage_seconds},
+      {"unsent-wait", &spec.unsent_seconds}};
+  for (const auto& [key, into] : times) {
+    if (!args.has(key)) continue;
+    TRY_SET(const seconds time, parse_duration(args.value(key), "--" + std::string(key)));
+    *into = time.count();
+  }
   return {};
 }
 
@@ -73,6 +84,7 @@ Result<ComputeSpec> with_settings(const Args& args, ComputeSpec spec) {
                                                              {"account", &spec.account},
                                                              {"qos", &spec.qos},
                                                              {"setup", &spec.setup},
+                                                             {"shared-folder", &spec.shared_folder},
                                                              {"node-up", &spec.node_up},
                                                              {"node-down", &spec.node_down}};
   for (const auto& [key, into] : texts) {

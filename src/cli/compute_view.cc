@@ -116,6 +116,12 @@ std::string lines_of(const Json& compute) {
   for (const Json& option : wire::member(compute, "sbatch")) add("sbatch", cell(option));
   for (const std::string& line : split(cell_of(compute, "setup"), '\n')) add("setup", line);
   add("slurm.conf", cell_of(compute, "slurmConf"));
+  if (const Json& limit = wire::member(compute, "outageSeconds"); limit.is_number()) {
+    add("outage limit", format_duration(seconds(limit.get<int64_t>())));
+    add("unsent wait",
+        format_duration(seconds(wire::member(compute, "unsentSeconds").get<int64_t>())));
+  }
+  add("shared folder", cell_of(compute, "sharedFolder"));
   add("node up", cell_of(compute, "nodeUp"));
   add("node down", cell_of(compute, "nodeDown"));
   add("created", cell_of(compute, "createdAt"));
@@ -150,6 +156,9 @@ Json compute_json(const Json& compute) {
                                   {"sbatch", "sbatch"},
                                   {"setup", "setup"},
                                   {"slurm_conf", "slurmConf"},
+                                  {"outage_limit", "outageSeconds"},
+                                  {"unsent_wait", "unsentSeconds"},
+                                  {"shared_folder", "sharedFolder"},
                                   {"node_up", "nodeUp"},
                                   {"node_down", "nodeDown"}}) {
     json[key] = or_null(compute, from);
@@ -181,8 +190,9 @@ Json computetarget_json(const Json& compute) {
   }
   add_machine(inner, compute, "memoryBytes");
   if (!is_local(compute)) {
-    for (const std::string_view key : {"ssh", "partition", "account", "qos", "sbatch", "setup",
-                                       "slurmConf", "nodeUp", "nodeDown"}) {
+    for (const std::string_view key :
+         {"ssh", "partition", "account", "qos", "sbatch", "setup", "slurmConf", "outageSeconds",
+          "unsentSeconds", "sharedFolder", "nodeUp", "nodeDown"}) {
       inner[std::string(key)] = or_null(compute, key);
     }
   }

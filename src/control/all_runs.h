@@ -46,6 +46,7 @@ class AllRuns final : public Control {
   Result<Assignment> assignment(const AttemptId& attempt, std::string_view token,
                                 int node) override;
   Status hand_over(const AttemptId& attempt, std::string_view bearer) override;
+  Result<std::vector<Assignment>> take_over(const AttemptId& attempt) override;
   Result<Run> update(const RunId& id, const LabelChanges& changes) override;
   Result<Run> end(const RunId& id, RunStatus status, std::string_view error) override;
   Status add_output(const RunId& id, const store::PendingOutput& output) override;
@@ -88,6 +89,7 @@ class AllRuns final : public Control {
     std::string secret;
     std::vector<int> gpus;
     bool made = false;
+    int64_t outage_s = 0;  // Of the attempt's row.
   };
   // The first of the queue that fit, as far as they fit one after the other; in the ledger already.
   Result<std::vector<Claim>> choose(const std::string& queue);
@@ -95,12 +97,13 @@ class AllRuns final : public Control {
                           const std::vector<store::QueuedRun>& front, std::vector<Claim>& claims);
   Status commit_claims(std::vector<Claim>& claims);
   void place(const Claim& claim);
-  Assignment assignment(const Claim& claim, const engine::Capacity& capacity) const;
+  Assignment assignment(const Claim& claim, const engine::Engine* engine) const;
 
   // ---- leases.cc; under tick_mutex_ ----
   bool bury_gone();
   void explain_eviction(const AttemptId& attempt, const std::string& why);
   void look_after_leases();
+  bool look_after_cut_off(const Ledger::Silent& one, const std::string& heard);
   void end_stuck();
   bool kill_for_good(const AttemptId& attempt, std::string_view queue);
   void lose(Loss loss);  // Its time is set here.
@@ -113,6 +116,7 @@ class AllRuns final : public Control {
     std::string phase;             // Of its newest attempt.
     std::optional<seconds> grace;  // It was canceled and is to stop its program within this.
     std::vector<int> gpus;
+    int64_t outage_s = 0;
   };
   Result<std::vector<Open>> find_open();
   void take_up(const Open& open);

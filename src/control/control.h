@@ -126,6 +126,10 @@ class Control {
   // started.
   virtual Status hand_over(const AttemptId& attempt, std::string_view bearer) = 0;
 
+  // A supervisor here is to end an attempt whose own are gone: what each node's is told, with a new
+  // token, which is the attempt's only one.
+  virtual Result<std::vector<Assignment>> take_over(const AttemptId& attempt) = 0;
+
   virtual Result<Run> update(const RunId& id, const LabelChanges& changes) = 0;
   // The end of an interactive run, as its program says.
   virtual Result<Run> end(const RunId& id, RunStatus status, std::string_view error) = 0;

@@ -1,6 +1,7 @@
 #include "control/environments.h"
 
 #include "base/hash.h"
+#include "model/environment_identity.h"
 #include "model/environment_record.h"
 #include "store/environments.h"
 #include "store/people.h"
@@ -95,7 +96,7 @@ Result<Environment> resolve(store::Store& store, std::string_view workspace,
   environment.recipe.credential = credential_of(environment, workspace);
   if (rules.settle) TRY(rules.settle(environment));
   if (!asked.hash.empty()) environment.recipe.image_digest = asked.recipe.image_digest;
-  environment.hash = recipe_hash(environment.recipe);
+  environment.hash = environment_hash(environment);
   return environment;
 }
 

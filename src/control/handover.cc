@@ -56,4 +56,24 @@ Status AllRuns::hand_over(const AttemptId& attempt, std::string_view bearer) {
   });
 }
 
+Result<std::vector<Assignment>> AllRuns::take_over(const AttemptId& attempt) {
+  const std::string token = new_secret(kAttemptTokenPrefix);
+  int nodes = 1;
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY_SET(const store::RunHead head, store::run_head(transaction.db(), attempt.run));
+    TRY(check_live(head, attempt));
+    nodes = head.nodes;
+    return store::set_attempt_token(transaction, head, attempt.number, token, parts_.clock.wall());
+  };
+  TRY(parts_.store.write(Durable::yes, change));
+  std::vector<Assignment> told;
+  for (int node = 0; node < nodes; ++node) {
+    TRY_SET(Assignment one, assignment(attempt, token, node));
+    one.server_socket = parts_.addresses.socket;
+    one.outage_s = 0;
+    told.push_back(std::move(one));
+  }
+  return told;
+}
+
 }  // namespace trainyard::control

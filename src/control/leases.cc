@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "control/all_runs.h"
+#include "store/run_queries.h"
 
 namespace trainyard::control {
 namespace {
@@ -84,6 +86,7 @@ void AllRuns::look_after_leases() {
     const std::string heard =
         "was not heard of for " + std::to_string(one.silence / seconds(1)) + " s";
     const std::shared_ptr<engine::Engine> engine = engine_of(one.queue);
+    if (look_after_cut_off(one, heard)) continue;
     if (!engine || engine->inspect(one.attempt) != engine::Placement::live) {
       lose({.attempt = one.attempt, .why = "its supervisor is gone: it " + heard});
       continue;
@@ -96,6 +99,40 @@ void AllRuns::look_after_leases() {
     lose({.attempt = one.attempt, .why = "its supervisor " + heard + " and was killed"});
   }
   end_stuck();
+}
+
+// Where nodes may be cut off while their ranks run on, nothing replaces an attempt before the
+// engine says that it is gone, or its supervisor has stopped its ranks by itself: at the outage
+// limit that it was told, and the grace. true: that is to be waited for.
+bool AllRuns::look_after_cut_off(const Ledger::Silent& one, const std::string& heard) {
+  seconds limit{0};
+  bool reported = false;  // One that never did waits in the engine's queue, or is on its way.
+  Run run;
+  const Status found = parts_.store.read([&](db::Db& db) -> Status {
+    TRY_SET(const store::RunHead head, store::run_head(db, one.attempt.run));
+    TRY_SET(const auto row, store::attempt_row(db, head.number, one.attempt.number));
+    limit = seconds(row.outage_s);
+    reported = !row.phase.empty();
+    TRY_SET(run, store::load_run(db, one.attempt.run, store::Detail::brief));
+    return {};
+  });
+  if (!found || limit == seconds(0) || !reported) return false;
+  const std::shared_ptr<engine::Engine> engine = engine_of(one.queue);
+  if (engine && engine->inspect(one.attempt) != engine::Placement::live) return false;
+  const auto stopped = limit + seconds(run.spec.grace_s) + engine::kOutageMargin;
+  parts_.log.warn("supervisor is silent",
+                  {{"attempt", one.attempt.str()}, {"seconds", one.silence / seconds(1)}});
+  // Who cancels does not wait for that: the engine is to end it, and says when it has.
+  const bool unwanted = run.life.cancel_asked && one.silence >= kSilenceMax;
+  const bool over = one.silence >= stopped;
+  if (unwanted || over) kill_for_good(one.attempt, one.queue);
+  if (over) {
+    lose({.attempt = one.attempt,
+          .why = "its supervisor " + heard + ", which is beyond the outage limit of " +
+                 format_duration(limit) + ": it has stopped by itself",
+          .evicted = true});
+  }
+  return true;
 }
 
 // A supervisor that renews its lease with reports that cannot be taken would hold its run, its CPUs

@@ -51,6 +51,7 @@ Result<std::vector<AllRuns::Open>> AllRuns::find_open() {
               store::attempt_row(db, one.head.number, one.head.life.attempt));
       one.phase = row.phase;
       one.gpus = row.attempt.gpus;
+      one.outage_s = row.outage_s;
       if (one.head.life.cancel_asked && one.phase != to_string(ReportKind::finalizing)) {
         TRY_SET(const Run run, store::load_run(db, id, store::Detail::brief));
         one.grace = seconds(run.spec.grace_s);
@@ -92,7 +93,8 @@ void AllRuns::place_again(const Open& open) {
   Claim claim{.run = {},
               .attempt = {open.head.id, open.head.life.attempt},
               .secret = new_attempt_secret(open.head.queue),
-              .gpus = open.gpus};
+              .gpus = open.gpus,
+              .outage_s = open.outage_s};
   // Of the first secret only the hash is left; it was never handed out.
   const Status renewed =
       parts_.store.write(Durable::yes, [&](db::Transaction& transaction) -> Status {

@@ -403,11 +403,14 @@ Result<Assignment> AllRuns::assignment(const AttemptId& attempt, std::string_vie
     TRY_SET(const store::RunHead head, store::run_head(db, attempt.run));
     TRY(check_live(head, attempt));
     TRY_SET(claim.run, store::load_run(db, attempt.run, store::Detail::brief));
+    TRY_SET(const store::AttemptRow row, store::attempt_row(db, head.number, attempt.number));
+    claim.outage_s = row.outage_s;
     return {};
   };
   TRY(parts_.store.read(look));
   TRY(check_node(node, claim.run.spec.nodes));
-  Assignment told = assignment(claim, {});
+  Assignment told = assignment(claim, engine_of(queue_of(claim.run.spec)).get());
+  told.gives_gpus = false;  // Where a scheduler does, its own variables say which.
   told.node = node;
   // Nothing of this machine is there.
   told.server_socket.clear();

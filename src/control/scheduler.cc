@@ -109,6 +109,8 @@ Result<std::vector<AllRuns::Claim>> AllRuns::choose(const std::string& queue) {
 Result<bool> AllRuns::add_claims(db::Db& db, const std::string& queue,
                                  const std::vector<store::QueuedRun>& front,
                                  std::vector<Claim>& claims) {
+  const std::shared_ptr<engine::Engine> engine = engine_of(queue);
+  const engine::Outage outage = engine ? engine->outage() : engine::Outage{};
   Resources all{.cpus = 0};
   std::set<std::string> claimed;
   for (const Claim& claim : claims) {
@@ -125,7 +127,11 @@ Result<bool> AllRuns::add_claims(db::Db& db, const std::string& queue,
     if (!fits(all)) return !fits({.cpus = 0, .gpus = all.gpus});
     TRY_SET(Run run, store::load_run(db, queued.id, store::Detail::brief));
     const AttemptId attempt{run.id, run.life.attempt + 1};
-    claims.push_back({std::move(run), attempt, new_attempt_secret(queue), {}});
+    claims.push_back({.run = std::move(run),
+                      .attempt = attempt,
+                      .secret = new_attempt_secret(queue),
+                      .gpus = {},
+                      .outage_s = outage.limit.count()});
   }
   return false;
 }
@@ -150,7 +156,8 @@ Status AllRuns::commit_claims(std::vector<Claim>& claims) {
           TRY(apply(transaction, head, Claimed{}, {.at = now}));
           TRY(store::insert_attempt(
               transaction, head.number,
-              {.attempt = {.number = claim.attempt.number, .placed = now, .gpus = claim.gpus}}));
+              {.attempt = {.number = claim.attempt.number, .placed = now, .gpus = claim.gpus},
+               .outage_s = claim.outage_s}));
           TRY(store::set_attempt_token(transaction, head, claim.attempt.number, claim.secret, now));
           claim.made = true;
         }
@@ -172,7 +179,7 @@ void AllRuns::place(const Claim& claim) {
   if (parts_.changed) parts_.changed(claim.run.id);
   const std::string queue = queue_of(claim.run.spec);
   const std::shared_ptr<engine::Engine> engine = engine_of(queue);
-  const Status placed = engine ? engine->place(assignment(claim, engine->capacity()))
+  const Status placed = engine ? engine->place(assignment(claim, engine.get()))
                                : fail(ErrorKind::unavailable, "the target is gone");
   if (placed) return;
   parts_.log.error("placing failed",
@@ -183,7 +190,8 @@ void AllRuns::place(const Claim& claim) {
         .placed = false});
 }
 
-Assignment AllRuns::assignment(const Claim& claim, const engine::Capacity& capacity) const {
+// `engine`: null where it is not there any more.
+Assignment AllRuns::assignment(const Claim& claim, const engine::Engine* engine) const {
   return {.run = claim.run.id.value,
           .attempt = claim.attempt.number,
           .token = claim.secret,
@@ -197,8 +205,10 @@ Assignment AllRuns::assignment(const Claim& claim, const engine::Capacity& capac
           .subscription_id = claim.run.subscription_id,
           .resource_group = claim.run.resource_group,
           .gpus = claim.gpus,
-          .gives_gpus = !capacity.gpus.empty(),
+          .gives_gpus = engine != nullptr && !engine->capacity().gpus.empty(),
           .outputs = claim.run.outputs,
+          .outage_s = claim.outage_s,
+          .unsent_s = engine != nullptr ? engine->outage().unsent.count() : 0,
           .spec = claim.run.spec};
 }
 

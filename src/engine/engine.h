@@ -52,6 +52,15 @@ struct NodesSeen {
   std::string trouble;  // What keeps nodes from being brought up or down; empty: nothing.
 };
 
+// What supervisors of a target do while the server is away. 0: they go on for ever.
+struct Outage {
+  seconds limit{0};   // They stop their ranks so long after the server's last answer …
+  seconds unsent{0};  // … and end so long after their ranks, with what they could not send.
+};
+// After the limit and the ranks' grace, they are taken for stopped: a request that hangs at the
+// limit, and clocks that differ, are well within.
+inline constexpr seconds kOutageMargin{600};
+
 enum class Placement {
   unknown,  // Never placed here, or forgotten.
   live,     // Its supervisor is there, or on its way.
@@ -132,6 +141,8 @@ class Engine {
 
   // The attempt is over: removes what it left on the node.
   virtual Status release(const AttemptId& attempt) = 0;
+
+  virtual Outage outage() const { return {}; }
 
   // Called, on a thread of the engine, when a supervisor has ended for good: the caller checks
   // whether its last report came, and if not the attempt is lost. For an attempt that reported an

@@ -40,6 +40,8 @@ class FakeEngine : public Engine {
   void tell(const AttemptId& attempt, const Going& going);
   // What every placed attempt waits for from now on.
   void set_waiting(std::string why);
+  void set_outage(Outage outage) { outage_ = outage; }  // Before anything is placed.
+  Outage outage() const override { return outage_; }
 
   // What a test does when a supervisor appears, is killed, or is to be started again on the journal
   // of a dead one (true: it lives again). Called without a lock.
@@ -62,6 +64,7 @@ class FakeEngine : public Engine {
   };
 
   const Capacity capacity_;
+  Outage outage_;
   Hooks hooks_;
   std::mutex mutex_;
   std::map<AttemptId, Placed> placed_;

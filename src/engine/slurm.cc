@@ -1,5 +1,7 @@
 #include "engine/slurm.h"
 
+#include <sys/eventfd.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -10,6 +12,7 @@ namespace trainyard::engine {
 namespace {
 
 constexpr seconds kFirstLook{2};
+constexpr seconds kShelveAfter{60};
 // Over ssh each costs a round trip or three; here one keeps the controller busy.
 constexpr int kSubmittersHere = 1;
 constexpr int kSubmittersSsh = 4;
@@ -29,6 +32,17 @@ SlurmEngine::SlurmEngine(SlurmOptions options)
                               .owner = owner_,
                               .clock = options_.clock,
                               .commands = options_.commands});
+  if (!options_.compute.shared_folder.empty() && options_.take_over) {
+    stop_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    shelf_ = std::make_unique<slurm::Shelf>(
+        slurm::Shelf::Options{.shared = options_.compute.shared_folder,
+                              .owner = owner_,
+                              .collected = options_.collected,
+                              .binary = options_.binary,
+                              .log = options_.log,
+                              .stop_fd = stop_.get()});
+    threads_.emplace_back([this](std::stop_token stop) { collect_all(stop); });
+  }
   book_.serve_at(options_.server_url);
   if (options_.tunnel) heed_tunnel();
   const int submitters = options_.compute.ssh.empty() ? kSubmittersHere : kSubmittersSsh;
@@ -42,12 +56,25 @@ SlurmEngine::SlurmEngine(SlurmOptions options)
 SlurmEngine::~SlurmEngine() {
   for (std::jthread& thread : threads_) thread.request_stop();
   if (scaler_) scaler_->stop();
+  if (stop_) eventfd_write(stop_.get(), 1);
   if (options_.tunnel) options_.tunnel->stop();
   options_.commands->stop();
 }
 
+Outage SlurmEngine::outage() const {
+  const ComputeSpec& compute = options_.compute;
+  Outage outage{.limit = seconds(compute.outage_seconds),
+                .unsent = seconds(compute.unsent_seconds)};
+  // Where there is another way for it, nodes are not held for longer than a restart takes.
+  if (!compute.shared_folder.empty()) outage.unsent = std::min(outage.unsent, kShelveAfter);
+  return outage;
+}
+
 slurm::Patience SlurmEngine::patience() const {
   slurm::Patience patience = options_.patience;
+  // A node that Slurm cannot reach has its job end for as long as Slurm waits for the node; it may
+  // run on until its supervisor stops it.
+  patience.ending = std::max(patience.ending, outage().limit + kOutageMargin);
   // Where nodes come and go, what a partition cannot have now it may have in a while.
   if (!options_.compute.node_up.empty()) {
     patience.never = std::chrono::minutes(10);
@@ -70,6 +97,7 @@ slurm::ScalerOptions SlurmEngine::scaler_options() {
 
 std::string SlurmEngine::waits_for(const AttemptId& attempt) {
   std::lock_guard lock(mutex_);
+  if (collecting_.contains(attempt)) return "what it left in the shared folder is being collected";
   std::string words = book_.waits_for(attempt, options_.clock.wall());
   if (!scaler_ || words.empty() || !book_.away().empty()) return words;
   // Which nodes are on their way says more than Slurm does.

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -41,6 +43,11 @@ struct SlurmOptions {
   std::shared_ptr<slurm::ScaleClaims> claims;
   std::string owner;  // Who claims nodes: this target among them.
   bool paused = false;
+  // For what jobs leave in the compute's shared folder (slurm/shelf.h): trainyard itself, a private
+  // folder, and what the supervisors of an attempt's nodes are told, with a token of their own.
+  fs::path binary;
+  fs::path collected;
+  std::function<Result<std::vector<Assignment>>(const AttemptId&)> take_over;
   // How Slurm is spoken to: slurm::make_commands(), or a fake. Shared with the shell of its nodes,
   // whose commands may take longer than the engine lives.
   std::shared_ptr<slurm::Commands> commands;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "engine/slurm/batch.h"
 #include "engine/slurm/book.h"
 #include "engine/slurm/scaler.h"
+#include "engine/slurm/shelf.h"
 
 namespace trainyard::engine {
 
@@ -38,11 +40,12 @@ class SlurmEngine : public Engine {
   }
   Placement inspect(const AttemptId& attempt) override {
     std::lock_guard lock(mutex_);
-    return book_.inspect(attempt);
+    return collecting_.contains(attempt) ? Placement::live : book_.inspect(attempt);
   }
   std::string waits_for(const AttemptId& attempt) override;
   bool may_have_started(const AttemptId& attempt) override;
   NodesSeen nodes() override;
+  Outage outage() const override;
   std::shared_ptr<NodeShell> shell() override { return shell_; }
   void pause(bool paused) override {
     if (scaler_) scaler_->pause(paused);
@@ -80,6 +83,8 @@ class SlurmEngine : public Engine {
   void count(SteadyTime now);
   void scale();
   void tell();
+  void tell_one(const slurm::Book::Told& told);
+  void collect_all(std::stop_token stop);
   // Waits, with the lock, for a change after those seen or for a time.
   void wait(std::unique_lock<std::mutex>& lock, std::stop_token stop,
             std::optional<SteadyTime> until, uint64_t seen);
@@ -93,6 +98,8 @@ class SlurmEngine : public Engine {
   uint64_t changes_ = 0;  // Held by mutex_, as are these.
   bool counted_ = false;  // The nodes, once; or they could not be.
   slurm::Book book_;
+  // Those of which nodes have left something in the shared folder.
+  std::map<AttemptId, Going> collecting_;
 
   std::mutex gone_mutex_;
   Gone gone_;  // Held by gone_mutex_.
@@ -106,6 +113,8 @@ class SlurmEngine : public Engine {
   uint64_t scaled_ = 0;  // The changes that were seen then.
   bool answered_ = true;
   std::unique_ptr<slurm::Scaler> scaler_;  // Null: nodes stay up.
+  Fd stop_;                                // Readable: what is being collected is left.
+  std::unique_ptr<slurm::Shelf> shelf_;    // Null: there is no shared folder.
   std::vector<std::jthread> threads_;      // The last: they end before what they use.
 };
 

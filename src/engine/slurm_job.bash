@@ -3,7 +3,8 @@
 
 ty_exit_no_tool=81 ty_exit_unreachable=82 ty_exit_bad_program=83 ty_exit_refused=84
 ty_exit_no_folder=85 ty_exit_setup=86 ty_exit_no_srun=87 ty_exit_stopped=88
-ty_exit_not_executable=89
+ty_exit_not_executable=89 ty_exit_unsent=90 ty_exit_shelved=91
+ty_supervisor_unsent=76  # As supervisor/supervise.h has it.
 ty_answer_max_s=60  # For one answer of the server, the program of some megabytes included.
 ty_tell_s=20        # For the server to take what we tell it ourselves.
 ty_tries_max=4      # A supervisor that died is followed by another on its folder.
@@ -181,6 +182,8 @@ ty_leave() {
   if [ -n "${ty_from_batch-}" ] && [ "$code" != 0 ]; then
     [ -z "$ty_told" ] || exit 0
     echo "failed $code" >&3
+    # It is done, and others may not be: a code of its own would end them.
+    case $code in "$ty_exit_unsent" | "$ty_exit_shelved") exit 0 ;; esac
   fi
   exit "$code"
 }
@@ -509,6 +512,9 @@ ty_supervise() {
     [ -z "$ty_told" ] || return $ty_exit_stopped
     case $ty_code in
       0) return 0 ;;
+      "$ty_supervisor_unsent")
+        ty_shelve "$1"
+        return ;;
       126 | 127)
         ty_say "$ty_program does not run here (code $ty_code)"
         return $ty_exit_not_executable ;;
@@ -516,6 +522,30 @@ ty_supervise() {
     ty_say "the supervisor ended with code $ty_code ($try of $ty_tries_max)"
   done
   return 1
+}
+
+# What the server needs to end the attempt in our place: no code, no data. The name tells whose it is;
+# it is there once it is whole.
+ty_shelve() {
+  ty_say "the server was away when the run was done"
+  [ -n "$ty_shared" ] || return $ty_exit_unsent
+  local shelf=$ty_shared/trainyard-${ty_owner/\//.} name=$ty_run.$ty_attempt.$1 part what
+  part=$shelf/.$name.$$
+  mkdir -m 700 "$shelf" 2>/dev/null  # Others may do the same just now.
+  if [ -L "$shelf" ] || [ ! -O "$shelf" ] || ! mkdir "$part"; then
+    ty_say "cannot put what is unsent into $shelf"
+    return $ty_exit_unsent
+  fi
+  (
+    cd "$ty_work" || exit
+    for what in journal spool preparation work/outputs work/logs note-*; do
+      [ ! -e "$what" ] || cp -RP --parents "$what" "$part" || exit
+    done
+    sync "$part"
+  ) && mv -T "$part" "$shelf/$name" && return $ty_exit_shelved
+  rm -rf "$part"
+  ty_say "cannot put what is unsent into $shelf"
+  return $ty_exit_unsent
 }
 
 # Until ty_child has ended, however often a signal interrupts; its code is ty_code.

@@ -200,11 +200,39 @@ void SlurmEngine::tell() {
     std::lock_guard lock(mutex_);
     all = book_.take_gone();
   }
-  if (all.empty()) return;
+  for (const Book::Told& told : all) {
+    const auto& [attempt, going] = told;
+    // What a person has cancelled is not ended otherwise by what it left.
+    if (shelf_ && !going.refused && shelf_->has(attempt)) {
+      note([&](SteadyTime) { collecting_.emplace(attempt, going); });
+    } else {
+      tell_one(told);
+    }
+  }
+}
+
+void SlurmEngine::tell_one(const Book::Told& told) {
+  const auto& [attempt, going] = told;
+  options_.log.info("slurm job gone", {{"attempt", attempt.str()}, {"why", going.why}});
   std::lock_guard lock(gone_mutex_);
-  for (const auto& [attempt, going] : all) {
-    options_.log.info("slurm job gone", {{"attempt", attempt.str()}, {"why", going.why}});
-    if (gone_) gone_(attempt, going);
+  if (gone_) gone_(attempt, going);
+}
+
+void SlurmEngine::collect_all(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, stop, [&] { return !collecting_.empty(); });
+    if (collecting_.empty()) return;
+    Book::Told told = *collecting_.begin();
+    lock.unlock();
+    const Result<std::vector<Assignment>> nodes = options_.take_over(told.first);
+    // `conflict`: the attempt is over, its end came in by itself.
+    if (!nodes && nodes.error().kind == ErrorKind::conflict) shelf_->discard(told.first);
+    const Status done = nodes ? shelf_->collect(*nodes) : std::unexpected(nodes.error());
+    if (!done && done.error().kind == ErrorKind::cancelled) return;
+    if (!done) told.second.why += "; " + done.error().message;
+    note([&](SteadyTime) { collecting_.erase(told.first); });
+    tell_one(told);
   }
 }
 

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/file.h"
 #include "base/result.h"
+#include "env/sandbox.h"
 #include "model/environment.h"
 
 namespace trainyard::env {
@@ -19,6 +21,10 @@ struct Settings {
   fs::path blobs;                 // The server's, for a build folder (Recipe::context).
   std::string engine_socket;      // Of docker or podman; empty: the usual places are looked at.
   std::string registry_password;  // Of Environment::registry.
+  std::optional<Sandbox> sandbox = {};  // For every program of a build; absent: as we are.
+  // Set where code of packages must not run: there is no sandbox, and whoever asks is no admin. It
+  // says why.
+  std::optional<Error> refusal = {};
 };
 
 // Who watches a build. Called on the builder's thread.

@@ -66,7 +66,9 @@ TEST_CASE("conda's packages are made by micromamba, the pip list by pip, and it 
   auto held = place.make();
   REQUIRE_MESSAGE(held, held.error().message);
   CHECK(held->realised.kind == EnvironmentKind::conda);
-  CHECK(held->realised.lock == Lines{"numpy=1.19.2=py38_0", "tyone==1.0"});
+  REQUIRE(held->realised.lock.size() == 2);
+  CHECK(held->realised.lock[0].starts_with("numpy=1.19.2=py38_0"));
+  CHECK(held->realised.lock[1].starts_with("tyone==1.0 --hash=sha256:"));
   const fs::path root = held->folder / "root";
   CHECK(read_file(root / "bin/tool").value() == "#!" + root.string() + "/bin/other\n");
   CHECK(read_file(root / "asked.yml").value() ==
@@ -107,7 +109,8 @@ TEST_CASE("without conda a file of Python packages becomes a virtual environment
   const auto held = place.make();
   REQUIRE_MESSAGE(held, held.error().message);
   CHECK(held->realised.kind == EnvironmentKind::venv);
-  CHECK(held->realised.lock == Lines{"tyone==1.0"});
+  REQUIRE(held->realised.lock.size() == 1);
+  CHECK(held->realised.lock[0].starts_with("tyone==1.0 --hash=sha256:"));
   CHECK(place.recorder.text().find("Not needed there: pip, openssl=1.1\n") != std::string::npos);
 }
 

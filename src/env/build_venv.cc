@@ -17,10 +17,8 @@ Result<Install> prepare(const Environment& environment, const fs::path& folder,
                     python.platform(),
                 "Submit it again.");
   }
-  Install install{.python = std::move(python),
-                  .folder = folder,
-                  .requirements = recipe.requirements,
-                  .exact = !environment.lock.empty()};
+  Install install{
+      .python = std::move(python), .folder = folder, .requirements = recipe.requirements};
   TRY(write_install(environment, lines_to_install(environment), install));
   return install;
 }
@@ -35,6 +33,9 @@ bool stands_on_conda(const Recipe& recipe) {
 
 Status show_base(const fs::path& root) {
   constexpr std::string_view kKey = "include-system-site-packages";
+  if (!is_plain_file_inside(root, root / "pyvenv.cfg")) {
+    return fail(ErrorKind::invalid, "the build has left no pyvenv.cfg");
+  }
   TRY_SET(const std::string before, read_file(root / "pyvenv.cfg"));
   std::string text;
   for (const std::string& line : split(trim(before), '\n')) {
@@ -49,12 +50,13 @@ Result<Realised> build_venv(const Environment& environment, const fs::path& fold
                             const Settings& settings, Watcher& watcher) {
   TRY_SET(const Install install, prepare(environment, folder, settings));
   watcher.line("Python " + install.python.version + " (" + install.python.file.string() + ")");
-  const fs::path uv = find_program("uv", settings.variables);
-  TRY(uv.empty() ? install_by_pip(install, settings, watcher)
-                 : install_by_uv(uv, install, settings, watcher));
+  const fs::path uv = find_uv(settings);
+  TRY_SET(const Hashes hashes, uv.empty() ? install_by_pip(install, settings, watcher)
+                                          : install_by_uv(uv, install, settings, watcher));
   if (stands_on_conda(environment.recipe)) TRY(show_base(install.root()));
   Realised realised{.kind = EnvironmentKind::venv, .python = "root/bin/python"};
-  TRY_SET(realised.lock, read_lock(install.root()));
+  TRY_SET(const std::vector<std::string> lock, read_lock(install.root()));
+  realised.lock = with_hashes(lock, hashes);
   return realised;
 }
 

@@ -70,6 +70,18 @@ struct VenvPlace {
   }                                       \
   SUBCASE("by pip") { (place).without_uv(); }
 
+// A lock without its hashes; each line has to have one.
+Lines versions_of(const Lines& lock) {
+  Lines versions;
+  for (const std::string& line : lock) {
+    const size_t hash = line.find(" --hash=sha256:");
+    CAPTURE(line);
+    CHECK(hash != std::string::npos);
+    versions.push_back(line.substr(0, hash));
+  }
+  return versions;
+}
+
 std::string said_by(const fs::path& program, const Lines& arguments, const Settings& settings) {
   Lines command = {program};
   command.insert(command.end(), arguments.begin(), arguments.end());
@@ -106,7 +118,7 @@ TEST_CASE("packages are installed, with what they need, and all versions are in 
   WITH_EACH_INSTALLER(place)
   const auto made = place.build_in("first", place.environment({"tytwo  # requirements.txt:1"}));
   REQUIRE_MESSAGE(made, made.error().message);
-  CHECK(made->lock == Lines{"tyone==1.0", "tytwo==1.5"});
+  CHECK(versions_of(made->lock) == Lines{"tyone==1.0", "tytwo==1.5"});
   CHECK(made->python == "root/bin/python");
   CHECK(made->files > 4);
   CHECK(made->bytes > 100);
@@ -136,11 +148,29 @@ TEST_CASE("a lock is installed as it is, newer versions or not") {
   VenvPlace place;
   WITH_EACH_INSTALLER(place)
   Environment asked = place.environment({"tyone"});
-  CHECK(place.build_in("free", asked)->lock == Lines{"tyone==2.0"});
-  asked.lock = {"tyone==1.0"};
-  CHECK(place.build_in("locked", asked)->lock == Lines{"tyone==1.0"});
+  CHECK(versions_of(place.build_in("free", asked)->lock) == Lines{"tyone==2.0"});
+  asked.lock = {"tyone==1.0"};  // One of before there were hashes.
+  CHECK(place.build_in("locked", asked)->lock.front().starts_with("tyone==1.0"));
   asked.lock = {"tytwo==1.5"};  // Nothing that is not in it.
-  CHECK(place.build_in("alone", asked)->lock == Lines{"tytwo==1.5"});
+  CHECK(place.build_in("alone", asked)->lock.size() == 1);
+}
+
+TEST_CASE("a lock's hashes are verified: another file of that version is refused") {
+  VenvPlace place;
+  WITH_EACH_INSTALLER(place)
+  Environment asked = place.environment({"tyone"});
+  const auto first = place.build_in("first", asked);
+  REQUIRE_MESSAGE(first, first.error().message);
+  asked.lock = first->lock;
+  const auto again = place.build_in("again", asked);
+  REQUIRE_MESSAGE(again, again.error().message);
+  CHECK(again->lock == first->lock);
+  REQUIRE(write_wheel(place.wheels, "tyone", "2.0", "tytwo"));
+  place.settings.cache = place.temp.path() / "new cache";
+  const auto other = place.build_in("other", asked);
+  REQUIRE(!other);
+  CAPTURE(other.error().message);
+  CHECK((other.error().message.contains("hash") || other.error().message.contains("HASH")));
 }
 
 TEST_CASE("a constraint bounds a version and installs nothing") {
@@ -151,7 +181,7 @@ TEST_CASE("a constraint bounds a version and installs nothing") {
                               {"--constraint tyone<2", "--constraint tytwo==1.5"});
   const auto made = place.build_in("first", asked);
   REQUIRE_MESSAGE(made, made.error().message);
-  CHECK(made->lock == Lines{"tyone==1.0"});
+  CHECK(versions_of(made->lock) == Lines{"tyone==1.0"});
 }
 
 TEST_CASE("a package that does not exist is told in the resolver's words, with the user's line") {

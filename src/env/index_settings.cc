@@ -82,6 +82,16 @@ std::string in_form(const std::string& value, Form form) {
 
 }  // namespace
 
+void add_pip_settings(Variables& variables, const fs::path& system_file) {
+  for (const auto& [key, value] : pip_files(variables, system_file)) {
+    std::string name = "PIP_";
+    for (const char c : key) {
+      name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
+    }
+    if (!value.empty()) variables.try_emplace(std::move(name), value);
+  }
+}
+
 void add_index_settings(Variables& variables, const fs::path& system_file) {
   const Variables files = pip_files(variables, system_file);
   const bool uv_has_index = variables.contains("UV_INDEX_URL");

@@ -9,4 +9,8 @@ namespace trainyard::env {
 // all that installs on it. uv's own win.
 void add_index_settings(Variables& variables, const fs::path& system_file = "/etc/pip.conf");
 
+// Sets as variables what pip.conf of the machine and of the user says: a build does not see the
+// user's files.
+void add_pip_settings(Variables& variables, const fs::path& system_file = "/etc/pip.conf");
+
 }  // namespace trainyard::env

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,21 +18,31 @@ struct Install {
   fs::path folder;                        // root/ is made in it.
   std::vector<std::string> requirements;  // As the user wrote them, for errors.
   std::vector<PipOption> options;
-  fs::path file;         // The lines to install; empty: none.
-  fs::path constraints;  // Empty: none.
-  bool exact = false;    // The lines are a lock: nothing else is installed.
-  bool made = false;     // root/ is there already: of conda.
+  std::vector<std::string> lines;        // To install; empty: none.
+  std::vector<std::string> constraints;  // Empty: none.
+  std::vector<std::string> local;        // Paths of this machine that the recipe names.
+  bool exact = false;                    // The lines are a lock: nothing else is installed.
+  bool made = false;                     // root/ is there already: of conda.
 
   fs::path root() const { return folder / "root"; }
 };
 
-// Puts the lines, the recipe's options and constraints into `install`, and into files beside root/.
+// Puts the lines, the recipe's options and constraints into `install`.
 Status write_install(const Environment& environment, const std::vector<std::string>& lines,
                      Install& install);
 
-Status install_by_uv(const fs::path& uv, const Install& install, const Settings& settings,
-                     Watcher& watcher);
-Status install_by_pip(const Install& install, const Settings& settings, Watcher& watcher);
+// " --hash=sha256:…" by a package's name: what its artifact has to be.
+using Hashes = std::map<std::string, std::string>;
+
+// By uv: first the exact versions, then the wheels of these, which runs no code of packages and
+// shares a cache; only where one has no wheel is it built, with a cache of its own.
+Result<Hashes> install_by_uv(const fs::path& uv, const Install& install, const Settings& settings,
+                             Watcher& watcher);
+// By pip, which may run code of packages at every step, and therefore shares no cache.
+Result<Hashes> install_by_pip(const Install& install, const Settings& settings, Watcher& watcher);
+
+// uv's own file, by PATH; of a shim of pyenv's what that starts. Empty: it is not here.
+fs::path find_uv(const Settings& settings);
 
 // Runs one step: its lines go to the log but for those that `is_logged` refuses, and its failure is
 // explained in its own words.
@@ -40,5 +52,36 @@ Status run_step(const Program& program, std::string_view name, const Install& in
 
 // The machine's variables without those that say where else to install, or what else to import.
 Variables plain_variables(const Settings& settings);
+
+// The program in the sandbox, where there is one: it sees the interpreter, itself, what the
+// server's settings and the recipe name, and may write to `writable`.
+Program in_sandbox(Program program, const Install& install, const Settings& settings, Code code,
+                   std::vector<fs::path> writable, const fs::path& scratch = {});
+
+// The time in which code of packages works in a folder: it is handed to the account of builds, and
+// ours again after end(). Refused where there is no sandbox for whoever asks.
+class Apart {
+ public:
+  static Result<std::unique_ptr<Apart>> begin(const Settings& settings, fs::path folder);
+  ~Apart();
+  Apart(const Apart&) = delete;
+  Apart& operator=(const Apart&) = delete;
+  Status end();
+
+  fs::path cache() const { return folder_ / "cache"; }
+  fs::path scratch() const { return folder_ / "tmp"; }
+
+ private:
+  explicit Apart(fs::path folder) : folder_(std::move(folder)) {}
+  const fs::path folder_;
+  bool ended_ = false;
+};
+
+// A text of lines as `uv pip compile` writes them: one pinned package each, continued over several
+// lines. `invalid` for anything that is not a pinned package.
+Result<std::vector<std::string>> parse_exact_lines(std::string_view text);
+
+// " --hash=…" of a line and all that follow it; empty: none.
+std::string hashes_of(std::string_view line);
 
 }  // namespace trainyard::env

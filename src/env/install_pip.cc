@@ -1,25 +1,36 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "env/index_settings.h"
 #include "env/install.h"
 #include "env/relocate.h"
+#include "wire/json.h"
 
 namespace trainyard::env {
 namespace {
 
 constexpr auto kAskWait = milliseconds(20'000);
+constexpr uint64_t kReportMax = 256 << 20;
+constexpr size_t kDigestSize = 64;              // Of a SHA-256 in hexadecimal digits.
 constexpr std::string_view kPipFirst = "22.3";  // The first that installs for another interpreter.
 
-// The interpreter whose pip can do it: the one it is for, or the machine's own.
+// The interpreter whose pip can do it: the one it is for, or the machine's own. By its real file: a
+// shim is of no use in a sandbox.
 Result<fs::path> python_with_pip(const Install& install, const Settings& settings) {
   std::string found;
-  for (const fs::path& python :
-       {install.python.file, find_program("python3", settings.variables)}) {
+  std::vector<fs::path> pythons = {install.python.file};
+  if (const auto own = find_python("", settings)) pythons.push_back(own->file);
+  pythons.push_back(find_program("python3", settings.variables));
+  for (const fs::path& python : pythons) {
     if (python.empty()) continue;
-    const auto text = output_of({.command = {python, "-m", "pip", "--version"},
-                                 .variables = plain_variables(settings),
-                                 .folder = "/"},
-                                kAskWait);
+    Program asked{.command = {python, "-m", "pip", "--version"},
+                  .variables = plain_variables(settings),
+                  .folder = "/"};
+    const bool ours = !install.made || python != install.python.file;
+    if (!ours) {
+      asked = in_sandbox(std::move(asked), install, settings, Code::packages, {install.folder});
+    }
+    const auto text = output_of(asked, kAskWait);
     if (!text || !text->starts_with("pip ")) continue;
     const std::string version = text->substr(4, text->find(' ', 4) - 4);
     if (is_version(version, ">=" + std::string(kPipFirst))) return python;
@@ -65,48 +76,128 @@ class PipProgress {
   int total_ = 0;
 };
 
-}  // namespace
-
-Status install_by_pip(const Install& install, const Settings& settings, Watcher& watcher) {
-  Variables variables = plain_variables(settings);
-  variables.try_emplace("PIP_CACHE_DIR", settings.cache / "pip");
-  variables["PIP_DISABLE_PIP_VERSION_CHECK"] = "1";
-  variables["PIP_NO_INPUT"] = "1";
-  const auto all = [](std::string_view) { return true; };
-  if (!install.made) {
-    // Debian has ensurepip in a package of its own; pip is not needed inside.
-    TRY(run_step({{install.python.file, "-m", "venv", "--without-pip", "--symlinks", "root"},
-                  variables,
-                  install.folder},
-                 "python -m venv", install, watcher, all));
+// What pip's report says of an artifact: "sha256:…"; empty: a repository's.
+std::string artifact_hash(const wire::Json& item) {
+  const auto info = item.find("download_info");
+  if (info == item.end() || !info->is_object()) return {};
+  const auto archive = info->find("archive_info");
+  if (archive == info->end() || !archive->is_object()) return {};
+  if (const auto hashes = archive->find("hashes");
+      hashes != archive->end() && hashes->is_object()) {
+    return wire::string_member(*hashes, "sha256").value_or("");
   }
-  if (!install.file.empty()) {
-    TRY_SET(const fs::path python, python_with_pip(install, settings));
-    std::vector<std::string> words = {python,
-                                      "-m",
-                                      "pip",
-                                      "--python",
-                                      install.root() / "bin" / "python",
-                                      "install",
-                                      "-r",
-                                      install.file.filename(),
-                                      "--no-compile",
-                                      "--progress-bar",
-                                      "off"};
-    if (install.exact) words.emplace_back("--no-deps");
-    if (!install.constraints.empty()) {
-      words.insert(words.end(), {"-c", install.constraints.filename()});
+  const std::string one = wire::string_member(*archive, "hash").value_or("");
+  return one.starts_with("sha256=") ? one.substr(7) : "";
+}
+
+Result<Hashes> read_report(const fs::path& folder, const fs::path& file) {
+  Hashes hashes;
+  std::error_code none;
+  if (!is_plain_file_inside(folder, file) || fs::file_size(file, none) > kReportMax) return hashes;
+  TRY_SET(const std::string text, read_file(file));
+  TRY_SET(const wire::Json json, wire::parse(text));
+  const auto items = json.is_object() ? json.find("install") : json.end();
+  if (items == json.end() || !items->is_array()) return hashes;
+  for (const wire::Json& item : *items) {
+    if (!item.is_object() || !item.contains("metadata")) continue;
+    const std::string name = wire::string_member(item.at("metadata"), "name").value_or("");
+    const std::string hash = artifact_hash(item);
+    const bool hex = hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (!name.empty() && hash.size() == kDigestSize && hex) {
+      hashes[package_name(name)] = " --hash=sha256:" + hash;
     }
-    for (const auto& [name, value] : install.options) {
-      if (name == "--constraint") continue;
+  }
+  return hashes;
+}
+
+class PipInstall {
+ public:
+  PipInstall(const Install& install, const Settings& settings, Watcher& watcher)
+      : install_(install), settings_(settings), watcher_(watcher) {
+    variables_ = settings.variables;
+    add_pip_settings(variables_);
+    Settings named = settings;
+    named.variables = variables_;
+    variables_ = plain_variables(named);
+    variables_["PIP_DISABLE_PIP_VERSION_CHECK"] = "1";
+    variables_["PIP_NO_INPUT"] = "1";
+  }
+
+  Result<Hashes> run() {
+    const fs::path& folder = install_.folder;
+    TRY(write_lines("constraints.txt", install_.constraints));
+    // pip wants a hash for every line of a file, or for none; a repository of a lock has none.
+    std::vector<std::string> hashed;
+    std::vector<std::string> others;
+    for (const std::string& line : install_.lines) {
+      const bool apart = install_.exact && hashes_of(line).empty();
+      (apart ? others : hashed).push_back(line);
+    }
+    TRY(write_lines("requirements.txt", hashed));
+    TRY(write_lines("others.txt", others));
+    fs::path python;
+    if (!install_.lines.empty()) {
+      TRY_SET(python, python_with_pip(install_, settings_));
+    }
+    TRY_SET(const std::unique_ptr<Apart> apart, Apart::begin(settings_, folder));
+    variables_["PIP_CACHE_DIR"] = apart->cache();
+    if (!install_.made) {
+      // Debian has ensurepip in a package of its own; pip is not needed inside.
+      TRY(step({install_.python.file, "-m", "venv", "--without-pip", "--symlinks", "root"},
+               "python -m venv", *apart));
+    }
+    if (!hashed.empty()) TRY(step(words_for(python, "requirements.txt"), "pip", *apart));
+    if (!others.empty()) TRY(step(words_for(python, "others.txt"), "pip", *apart));
+    TRY(apart->end());
+    TRY_SET(Hashes hashes, read_report(folder, folder / "requirements.txt.json"));
+    TRY_SET(Hashes more, read_report(folder, folder / "others.txt.json"));
+    hashes.merge(more);
+    for (const std::string& line : install_.lines) {
+      const std::string own = hashes_of(line);
+      if (!own.empty()) hashes[parse_requirement(line).name] = own;
+    }
+    TRY(make_relocatable(install_.root()));
+    return hashes;
+  }
+
+ private:
+  Status write_lines(const char* name, const std::vector<std::string>& lines) const {
+    return write_file(install_.folder / name, join(lines, "\n") + "\n");
+  }
+
+  Status step(std::vector<std::string> words, std::string_view name, const Apart& apart) {
+    PipProgress progress(watcher_);
+    return run_step(in_sandbox({std::move(words), variables_, install_.folder}, install_, settings_,
+                               Code::packages, {install_.folder}, apart.scratch()),
+                    name, install_, watcher_,
+                    [&](std::string_view line) { return progress.line(line); });
+  }
+
+  std::vector<std::string> words_for(const fs::path& python, const std::string& file) const {
+    std::vector<std::string> words = {
+        python,    "-m",       "pip",         "--python",     install_.root() / "bin" / "python",
+        "install", "-r",       file,          "--no-compile", "--progress-bar",
+        "off",     "--report", file + ".json"};
+    if (install_.exact) words.emplace_back("--no-deps");
+    if (!install_.constraints.empty()) words.insert(words.end(), {"-c", "constraints.txt"});
+    for (const auto& [name, value] : install_.options) {
+      if (name == "--constraint" || (name == "--require-hashes" && file == "others.txt")) continue;
       words.push_back(name);
       if (!value.empty()) words.push_back(value);
     }
-    PipProgress progress(watcher);
-    TRY(run_step({std::move(words), variables, install.folder}, "pip", install, watcher,
-                 [&](std::string_view line) { return progress.line(line); }));
+    return words;
   }
-  return make_relocatable(install.root());
+
+  const Install& install_;
+  const Settings& settings_;
+  Watcher& watcher_;
+  Variables variables_;
+};
+
+}  // namespace
+
+Result<Hashes> install_by_pip(const Install& install, const Settings& settings, Watcher& watcher) {
+  return PipInstall(install, settings, watcher).run();
 }
 
 }  // namespace trainyard::env

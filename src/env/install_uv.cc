@@ -1,4 +1,7 @@
+#include <stdlib.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "base/text.h"
 #include "env/index_settings.h"
@@ -6,6 +9,8 @@
 
 namespace trainyard::env {
 namespace {
+
+constexpr uint64_t kExactMax = 64 << 20;  // Of a resolver's answer, in bytes.
 
 // "Resolved 31 packages in 1.2s" -> 31
 int count_in(std::string_view line, std::string_view verb) {
@@ -94,41 +99,252 @@ std::vector<std::string> arguments_of(const std::vector<PipOption>& options) {
   return arguments;
 }
 
+// One environment by uv.
+class UvInstall {
+ public:
+  UvInstall(fs::path uv, const Install& install, const Settings& settings, Watcher& watcher)
+      : uv_(std::move(uv)), install_(install), settings_(settings), watcher_(watcher) {
+    variables_ = plain_variables(settings);
+    add_index_settings(variables_);
+    // HOME is another in a sandbox.
+    const fs::path own = fs::path(variable(variables_, "HOME")) / ".config" / "uv" / "uv.toml";
+    std::error_code none;
+    if (fs::exists(own, none)) variables_.try_emplace("UV_CONFIG_FILE", own);
+    variables_["UV_NO_PROGRESS"] = "1";
+    variables_["UV_PYTHON_DOWNLOADS"] = "never";  // The one it is for has been found.
+  }
+
+  Result<Hashes> run() {
+    if (install_.made) return build_apart(install_.lines, install_.exact);
+    std::vector<std::string> lines = install_.lines;
+    const bool resolves = needs_exact();
+    if (resolves) {
+      TRY_SET(lines, find_exact());
+    }
+    const bool alone = resolves || install_.exact;
+    const Status wheels = install_wheels(lines, alone);
+    if (wheels) return hashes_in(lines);
+    if (!needs_building(wheels.error())) return std::unexpected(wheels.error());
+    if (settings_.refusal) return std::unexpected(refused(wheels.error()));
+    watcher_.line("A package has no wheel: it is built, with a cache of its own.");
+    TRY(remove_tree(install_.root()));
+    return build_apart(lines, alone);
+  }
+
+ private:
+  // Lines that have their hashes, or are a lock, say themselves what is to be installed.
+  bool needs_exact() const {
+    if (install_.exact || install_.lines.empty()) return false;
+    return !std::ranges::all_of(install_.lines, [](const std::string& line) {
+      return line.find("--hash") != std::string::npos;
+    });
+  }
+
+  static bool needs_building(const Error& error) {
+    return error.message.find("no usable wheels") != std::string::npos ||
+           error.message.find("ource distribution") != std::string::npos ||
+           error.message.find("rom source") != std::string::npos ||
+           error.message.find("--no-build") != std::string::npos;
+  }
+
+  Error refused(const Error& why) const {
+    Error error = *settings_.refusal;
+    error.message = why.message + ": " + error.message;
+    return error;
+  }
+
+  Program step(std::vector<std::string> words, const fs::path& folder,
+               const fs::path& cache) const {
+    words.insert(words.begin(), uv_);
+    Program program{std::move(words), variables_, folder};
+    program.variables["UV_CACHE_DIR"] = cache;
+    return program;
+  }
+
+  static Status write_lines(const fs::path& file, const std::vector<std::string>& lines) {
+    return write_file(file, join(lines, "\n") + "\n");
+  }
+
+  // Every package with its exact version and hashes. Code of packages may run: one without a wheel
+  // says what it needs by its build backend.
+  Result<std::vector<std::string>> find_exact() {
+    const fs::path folder = install_.folder / "resolve";
+    TRY(make_dirs(folder));
+    TRY(write_lines(folder / "requirements.txt", install_.lines));
+    std::vector<std::string> words = {"pip",
+                                      "compile",
+                                      "requirements.txt",
+                                      "--generate-hashes",
+                                      "--python",
+                                      install_.python.file,
+                                      "--no-header",
+                                      "--no-annotate",
+                                      "--strip-extras",
+                                      "-o",
+                                      "exact.txt"};
+    if (!install_.constraints.empty()) {
+      TRY(write_lines(folder / "constraints.txt", install_.constraints));
+      words.insert(words.end(), {"-c", "constraints.txt"});
+    }
+    for (std::string& word : arguments_of(install_.options)) {
+      if (word != "--require-hashes") words.push_back(std::move(word));
+    }
+    std::unique_ptr<Apart> apart;
+    if (settings_.refusal) {
+      words.emplace_back("--no-build");
+    } else {
+      TRY_SET(apart, Apart::begin(settings_, folder));
+    }
+    const fs::path cache = folder / "cache";
+    const auto is_logged = [](std::string_view line) {
+      return !trim(line).starts_with("--hash=") && !line.ends_with('\\');
+    };
+    watcher_.progress("resolving");
+    const Status resolved =
+        run_step(in_sandbox(step(std::move(words), folder, cache), install_, settings_,
+                            Code::packages, {folder}, folder / "tmp"),
+                 "uv", install_, watcher_, is_logged);
+    if (apart) TRY(apart->end());
+    if (!resolved && settings_.refusal && needs_building(resolved.error())) {
+      return std::unexpected(refused(resolved.error()));
+    }
+    TRY(resolved);
+    const fs::path file = folder / "exact.txt";
+    std::error_code none;
+    if (!is_plain_file_inside(folder, file) || fs::file_size(file, none) > kExactMax) {
+      return fail(ErrorKind::invalid, "uv has resolved nothing");
+    }
+    TRY_SET(const std::string text, read_file(file));
+    TRY_SET(std::vector<std::string> lines, parse_exact_lines(text));
+    // The user's own hashes say more than all that the index has of a version.
+    const Hashes own = hashes_in(install_.lines);
+    for (std::string& line : lines) {
+      const auto found = own.find(parse_requirement(line).name);
+      if (found != own.end()) line = line.substr(0, line.find(" --hash")) + found->second;
+    }
+    TRY(remove_tree(folder));
+    return lines;
+  }
+
+  static Hashes hashes_in(const std::vector<std::string>& lines) {
+    Hashes hashes;
+    for (const std::string& line : lines) {
+      const std::string found = hashes_of(line);
+      if (!found.empty()) hashes[parse_requirement(line).name] = found;
+    }
+    return hashes;
+  }
+
+  // No code of packages runs, so that what gets into the cache is what the indexes have. The
+  // environment is made beside the cache, in one mount with it: files are linked from there, not
+  // copied.
+  Status install_wheels(const std::vector<std::string>& lines, bool alone) {
+    const std::string own = variable(variables_, "UV_CACHE_DIR");
+    const fs::path cache = own.empty() ? settings_.cache / "uv" : fs::path(own);
+    const fs::path builds = settings_.cache / "builds";
+    TRY(make_dirs(cache, 0700));
+    TRY(make_dirs(builds, 0700));
+    std::string stage = builds / "XXXXXX";
+    if (::mkdtemp(stage.data()) == nullptr) return fail_errno(errno, "make " + stage);
+    const Status done = install_in(stage, cache, lines, alone);
+    Status moved = done;
+    if (done) moved = move_root(fs::path(stage) / "root");
+    TRY(remove_tree(stage));
+    return moved;
+  }
+
+  Status install_in(const fs::path& stage, const fs::path& cache,
+                    const std::vector<std::string>& lines, bool alone) {
+    const auto run = [&](std::vector<std::string> words, const IsLogged& is_logged,
+                         const OnTick& on_tick = {}) {
+      return run_step(in_sandbox(step(std::move(words), stage, cache), install_, settings_,
+                                 Code::tools, {settings_.cache, cache}),
+                      "uv", install_, watcher_, is_logged, on_tick);
+    };
+    TRY(run(venv_words(), is_venv_line));
+    if (lines.empty()) return {};
+    TRY(write_lines(stage / "requirements.txt", lines));
+    std::vector<std::string> words = install_words(alone);
+    words.emplace_back("--no-build");
+    if (!alone && !install_.constraints.empty()) {
+      TRY(write_lines(stage / "constraints.txt", install_.constraints));
+      words.insert(words.end(), {"-c", "constraints.txt"});
+    }
+    variables_["RUST_LOG"] = "uv_installer=debug";
+    UvProgress progress(cache, watcher_);
+    return run(
+        std::move(words), [&](std::string_view line) { return progress.line(line); },
+        [&] { progress.tick(); });
+  }
+
+  Status move_root(const fs::path& from) const {
+    if (::rename(from.c_str(), install_.root().c_str()) == 0) return {};
+    if (errno != EXDEV) return fail_errno(errno, "rename " + from.string());
+    std::error_code error;
+    fs::copy(from, install_.root(), fs::copy_options::recursive | fs::copy_options::copy_symlinks,
+             error);
+    if (error) return fail_errno(error.value(), "copy to " + install_.root().string());
+    return {};
+  }
+
+  // All of it where packages' code runs, with a cache that nobody else uses: what that code writes
+  // there is in this environment alone.
+  Result<Hashes> build_apart(const std::vector<std::string>& lines, bool alone) {
+    const fs::path& folder = install_.folder;
+    TRY(write_lines(folder / "requirements.txt", lines));
+    TRY(write_lines(folder / "constraints.txt", install_.constraints));
+    TRY_SET(const std::unique_ptr<Apart> apart, Apart::begin(settings_, folder));
+    const auto run = [&](std::vector<std::string> words, const IsLogged& is_logged,
+                         const OnTick& on_tick = {}) {
+      return run_step(in_sandbox(step(std::move(words), folder, apart->cache()), install_,
+                                 settings_, Code::packages, {folder}, apart->scratch()),
+                      "uv", install_, watcher_, is_logged, on_tick);
+    };
+    if (!install_.made) TRY(run(venv_words(), is_venv_line));
+    if (!lines.empty()) {
+      std::vector<std::string> words = install_words(alone);
+      if (!alone) words.insert(words.end(), {"-c", "constraints.txt"});
+      variables_["RUST_LOG"] = "uv_installer=debug";
+      UvProgress progress(apart->cache(), watcher_);
+      TRY(run(
+          std::move(words), [&](std::string_view line) { return progress.line(line); },
+          [&] { progress.tick(); }));
+    }
+    TRY(apart->end());
+    return hashes_in(lines);
+  }
+
+  std::vector<std::string> venv_words() const {
+    return {"venv", "--relocatable", "--no-project", "--python", install_.python.file, "root"};
+  }
+  static bool is_venv_line(std::string_view line) {
+    return !line.starts_with("Activate with") && !line.starts_with("Creating virtual environment");
+  }
+  std::vector<std::string> install_words(bool alone) const {
+    std::vector<std::string> words = {"pip", "install",         "--python", "root/bin/python",
+                                      "-r",  "requirements.txt"};
+    if (alone) words.emplace_back("--no-deps");
+    for (std::string& word : arguments_of(install_.options)) words.push_back(std::move(word));
+    // A repository has no hash, and its commit stands for it.
+    const bool hashed = std::ranges::none_of(install_.lines, [](const std::string& line) {
+      return line.find("git+") != std::string::npos;
+    });
+    if (!hashed) std::erase(words, "--require-hashes");
+    return words;
+  }
+
+  const fs::path uv_;
+  const Install& install_;
+  const Settings& settings_;
+  Watcher& watcher_;
+  Variables variables_;
+};
+
 }  // namespace
 
-Status install_by_uv(const fs::path& uv, const Install& install, const Settings& settings,
-                     Watcher& watcher) {
-  Variables variables = plain_variables(settings);
-  add_index_settings(variables);
-  variables.try_emplace("UV_CACHE_DIR", settings.cache / "uv");
-  variables["UV_NO_PROGRESS"] = "1";
-  variables["UV_PYTHON_DOWNLOADS"] = "never";  // The one it is for has been found.
-  const auto step = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), uv);
-    return Program{std::move(words), variables, install.folder};
-  };
-  const auto all = [](std::string_view line) {
-    return !line.starts_with("Activate with") && !line.starts_with("Creating virtual environment");
-  };
-  if (!install.made) {
-    TRY(run_step(
-        step({"venv", "--relocatable", "--no-project", "--python", install.python.file, "root"}),
-        "uv", install, watcher, all));
-  }
-  if (install.file.empty()) return {};
-  // Which packages it has to fetch. All that --verbose says would cost a twentieth of a build.
-  variables["RUST_LOG"] = "uv_installer=debug";
-  std::vector<std::string> words = {
-      "pip", "install", "--python", "root/bin/python", "-r", install.file.filename()};
-  if (install.exact) words.emplace_back("--no-deps");
-  if (!install.constraints.empty()) {
-    words.insert(words.end(), {"-c", install.constraints.filename()});
-  }
-  for (std::string& word : arguments_of(install.options)) words.push_back(std::move(word));
-  UvProgress progress(variables["UV_CACHE_DIR"], watcher);
-  return run_step(
-      step(std::move(words)), "uv", install, watcher,
-      [&](std::string_view line) { return progress.line(line); }, [&] { progress.tick(); });
+Result<Hashes> install_by_uv(const fs::path& uv, const Install& install, const Settings& settings,
+                             Watcher& watcher) {
+  return UvInstall(uv, install, settings, watcher).run();
 }
 
 }  // namespace trainyard::env

@@ -36,8 +36,10 @@ Result<Started> start(const Program& program, Errors errors) {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "make a pipe");
   Fd reading(ends[0]);
   const Fd writing(ends[1]);
+  std::vector<std::string> words = program.wrapper;
+  words.insert(words.end(), program.command.begin(), program.command.end());
   TRY_SET(const pid_t pid,
-          spawn_unwatched({.command = program.command,
+          spawn_unwatched({.command = std::move(words),
                            .environment = program.variables,
                            .folder = program.folder,
                            .stdout_fd = writing.get(),

@@ -25,7 +25,8 @@ fs::path find_program(std::string_view name, const Variables& variables);
 struct Program {
   std::vector<std::string> command;  // An absolute path first.
   Variables variables;
-  fs::path folder;  // Where it starts.
+  fs::path folder;                        // Where it starts.
+  std::vector<std::string> wrapper = {};  // Words before the command: a sandbox (sandbox.h).
 };
 
 struct Ended {

@@ -11,6 +11,7 @@
 #include "blob/blob_store.h"
 #include "container/unpack.h"
 #include "env/build.h"
+#include "env/compile.h"
 #include "snapshot/capture.h"
 #include "wire/json.h"
 
@@ -130,6 +131,7 @@ Status realise_file(const fs::path& file, const fs::path& folder) {
   const fs::path place = fs::absolute(folder);
   TRY_SET(const Realised realised, build(environment, place, settings, watcher));
   TRY(unpack_realised(realised, place / "root", settings, watcher));
+  TRY(compile_modules(environment, place, settings, watcher));
   return write_file(place / "environment.json", wire::dump(wire::encode(realised)) + "\n");
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "env/sandbox.h"
 
 namespace trainyard::env {
 namespace {
@@ -77,7 +78,11 @@ Status mend_config(const fs::path& file) {
 }  // namespace
 
 Status make_relocatable(const fs::path& root) {
-  TRY(mend_config(root / "pyvenv.cfg"));
+  // What a build has left may be links to anywhere.
+  if (is_plain_file_inside(root, root / "pyvenv.cfg")) TRY(mend_config(root / "pyvenv.cfg"));
+  if (!is_folder_inside(root, root / "bin")) {
+    return fail(ErrorKind::invalid, "the build has left no folder bin");
+  }
   // Other shells' have no way to know where they are.
   for (const char* name : {"activate.csh", "activate.fish", "Activate.ps1"}) {
     std::error_code none;

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "env/relocate.h"
+#include "env/sandbox.h"
 #include "wire/json.h"
 
 namespace trainyard::env {
@@ -39,9 +40,9 @@ Status replace_in_binary(std::string& bytes, const std::string& from, const std:
 }
 
 Status settle_file(const fs::path& file, bool binary, const std::string& from,
-                   const std::string& to) {
+                   const std::string& to, const fs::path& root) {
   struct stat about{};
-  if (::lstat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return {};
+  if (!is_plain_file_inside(root, file) || ::lstat(file.c_str(), &about) != 0) return {};
   TRY_SET(std::string bytes, read_file(file));
   if (bytes.find(from) == std::string::npos) return {};
   if (binary) {
@@ -66,7 +67,7 @@ Status settle_package(const fs::path& root, const fs::path& list, const std::str
     TRY_SET(const std::string name, wire::string_member(path, "_path"));
     TRY_SET(const std::string mode, wire::string_member(path, "file_mode", "text"));
     TRY(check_relative_path(name));
-    TRY(settle_file(root / name, mode == "binary", from, to));
+    TRY(settle_file(root / name, mode == "binary", from, to, root));
   }
   return {};
 }
@@ -75,14 +76,15 @@ Status settle_package(const fs::path& root, const fs::path& list, const std::str
 
 Status settle_conda(const fs::path& root, const fs::path& place) {
   std::error_code error;
-  if (!fs::is_directory(root / "conda-meta", error)) return {};
-  const auto written = read_file(root / kPlaceFile);
+  if (!is_folder_inside(root, root / "conda-meta")) return {};
+  const bool settled = is_plain_file_inside(root, root / kPlaceFile);
+  const auto written = settled ? read_file(root / kPlaceFile) : fail(ErrorKind::not_found, "");
   const std::string from = written ? *written : root.string();
   const std::string to = place.string();
   TRY(make_relocatable(root));
   for (fs::directory_iterator list(root / "conda-meta", error), end; !error && list != end;
        list.increment(error)) {
-    if (list->path().extension() != ".json") continue;
+    if (list->path().extension() != ".json" || !is_plain_file_inside(root, list->path())) continue;
     TRY_WITHIN("settle " + list->path().filename().string(),
                settle_package(root, list->path(), from, to));
   }

@@ -28,6 +28,9 @@ struct Assignment {
   std::vector<int> gpus;    // Device numbers on this node, for this attempt alone.
   bool gives_gpus = false;  // The target gives out GPUs: those of others are hidden.
   std::string outputs;      // The tree of outputs/ that the attempt before left; empty: none.
+  // Where a scheduler may give the nodes to others while the server is away. 0: for ever.
+  int64_t outage_s = 0;  // So long after the last answer of the server its ranks are stopped.
+  int64_t unsent_s = 0;  // So long what is unsent is kept back once they have ended.
   RunSpec spec;
 
   AttemptId id() const { return {RunId{run}, attempt}; }
@@ -51,6 +54,8 @@ struct Assignment {
     f("gpus", self.gpus);
     f("givesGpus", self.gives_gpus);
     f("outputs", self.outputs);
+    f("outageS", self.outage_s);
+    f("unsentS", self.unsent_s);
     f("spec", self.spec);
   }
 };

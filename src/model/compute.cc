@@ -7,6 +7,9 @@ namespace {
 
 constexpr int kNodesMax = 100'000;
 constexpr int64_t kIdleMax = 365LL * 24 * 3600;
+constexpr int64_t kOutageMin = 60;  // Less is a restart of the server, or a busy network.
+constexpr int64_t kUnsentMin = 5;
+constexpr int64_t kOutageMax = 30LL * 24 * 3600;
 constexpr size_t kTextMax = 64 * 1024;
 
 std::unexpected<Error> refuse(std::string message, std::string hint = {}) {
@@ -65,6 +68,17 @@ Status check_compute(const ComputeSpec& spec) {
   }
   if (spec.idle_seconds < 0 || spec.idle_seconds > kIdleMax) {
     return refuse("idle seconds are out of range");
+  }
+  if (spec.outage_seconds < kOutageMin || spec.outage_seconds > kOutageMax) {
+    return refuse("outage limit: must be 1 minute to 30 days");
+  }
+  if (spec.unsent_seconds < kUnsentMin || spec.unsent_seconds > kOutageMax) {
+    return refuse("unsent wait: must be 5 seconds to 30 days");
+  }
+  TRY(check_line(spec.shared_folder, "shared folder"));
+  if (!spec.shared_folder.empty() && !spec.shared_folder.starts_with('/')) {
+    return refuse("shared folder '" + spec.shared_folder + "': must be an absolute path",
+                  "The nodes and the server's machine know it by the same path.");
   }
   if (spec.vm_priority != "dedicated" && spec.vm_priority != "lowpriority") {
     return refuse("priority '" + spec.vm_priority + "' is not known",

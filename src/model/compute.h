@@ -21,6 +21,10 @@ struct ComputeSpec {
   std::vector<std::string> sbatch;  // Lines for every job: "--gres=gpu:1", "--constraint=fast".
   std::string setup;                // A shell text run before the supervisor: "module load cuda".
   std::string slurm_conf;           // SLURM_CONF as it was at create; empty: Slurm's default.
+  // ---- while the server is away ----
+  int64_t outage_seconds = 12 * 3600;  // A supervisor that is cut off for so long stops its ranks.
+  int64_t unsent_seconds = 900;        // A job that is done waits for so long to send the rest.
+  std::string shared_folder;  // Of nodes and server: what is unsent goes there; empty: none.
   // ---- nodes ----
   int min_nodes = 0;
   int max_nodes = 1;
@@ -41,6 +45,9 @@ struct ComputeSpec {
     f("sbatch", self.sbatch);
     f("setup", self.setup);
     f("slurmConf", self.slurm_conf);
+    f("outageSeconds", self.outage_seconds);
+    f("unsentSeconds", self.unsent_seconds);
+    f("sharedFolder", self.shared_folder);
     f("minNodes", self.min_nodes);
     f("maxNodes", self.max_nodes);
     f("idleSeconds", self.idle_seconds);

@@ -39,6 +39,9 @@ TEST_CASE("what is wrong with a compute is named") {
       {[](auto& s) { s.min_nodes = 2; }, "min nodes must be 0 to max nodes (1)"},
       {[](auto& s) { s.idle_seconds = -1; }, "idle"},
       {[](auto& s) { s.vm_priority = "cheap"; }, "priority 'cheap'"},
+      {[](auto& s) { s.outage_seconds = 30; }, "outage limit: must be 1 minute to 30 days"},
+      {[](auto& s) { s.unsent_seconds = 0; }, "unsent wait: must be 5 seconds"},
+      {[](auto& s) { s.shared_folder = "data"; }, "shared folder 'data': must be an absolute path"},
   };
   for (const Row& row : rows) {
     ComputeSpec spec{.name = "c"};

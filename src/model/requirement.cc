@@ -127,4 +127,31 @@ Result<PipOption> parse_pip_option(std::string_view text) {
               "Options of packages are: " + names + ".");
 }
 
+std::string local_path_of(std::string_view text) {
+  text = trim(text.substr(0, comment_at(text)));
+  if (const size_t hash = text.find(" --hash"); hash != text.npos)
+    text = trim(text.substr(0, hash));
+  // "name[extra] @ URL ; marker"
+  const std::string_view name = name_in(text);
+  if (!name.empty()) {
+    const size_t at = text.find('@');
+    if (at == text.npos || text.substr(0, at).find_first_of("=<>!~;") != text.npos) return {};
+    text = trim(text.substr(at + 1));
+  }
+  if (const size_t marker = text.find(" ;"); marker != text.npos)
+    text = trim(text.substr(0, marker));
+  const size_t scheme = text.find(':');
+  const bool has_scheme = scheme != text.npos && scheme > 0 &&
+                          text.substr(0, scheme).find('/') == std::string_view::npos;
+  if (!has_scheme) return std::string(text);
+  std::string kind(text.substr(0, scheme));
+  for (char& c : kind) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  if (!kind.ends_with("file")) return {};
+  text = text.substr(scheme + 1);
+  if (text.starts_with("//")) text = text.substr(std::min(text.find('/', 2), text.size()));
+  const size_t end = std::min(text.find_first_of("#?"), text.size());
+  const size_t commit = std::min(text.find('@'), end);
+  return text.empty() ? "/" : std::string(text.substr(0, commit));
+}
+
 }  // namespace trainyard

@@ -31,4 +31,8 @@ struct PipOption {
 // `invalid` for one that a recipe cannot have.
 Result<PipOption> parse_pip_option(std::string_view text);
 
+// The file or folder of the machine that builds which a line or the value of an option names
+// ("/data/x.whl", "x @ file:///data/x.whl", "git+file:///data/x", "./x"); empty: none.
+std::string local_path_of(std::string_view text);
+
 }  // namespace trainyard

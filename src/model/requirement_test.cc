@@ -49,6 +49,30 @@ TEST_CASE("packages that are ours are known in any spelling") {
   CHECK(!is_ours("arcusx"));
 }
 
+TEST_CASE("files and folders of the machine are found in every form that pip takes") {
+  const std::pair<const char*, const char*> kPlaces[] = {
+      {"/data/x-1.whl", "/data/x-1.whl"},
+      {"./x", "./x"},
+      {"x-1.whl", "x-1.whl"},
+      {"x @ file:///data/x.whl", "/data/x.whl"},
+      {"x[a] @ file://localhost/data/x.whl ; python_version > '3'", "/data/x.whl"},
+      {"x@file:///data/x.whl#sha256=1", "/data/x.whl"},
+      {"FILE:///etc/x.whl  # r.txt:1", "/etc/x.whl"},
+      {"git+file:///data/repo@main#egg=x", "/data/repo"},
+      {"x @ /data/x.whl --hash=sha256:1", "/data/x.whl"},
+      {"x @ ../x.whl", "../x.whl"},
+      {"numpy==1.26 --hash=sha256:1", ""},
+      {"x[a]>=1 ; sys_platform == 'linux'", ""},
+      {"x @ https://x/x.whl", ""},
+      {"git+https://x/y.git@main", ""},
+      {"git+ssh://git@x/y.git", ""},
+  };
+  for (const auto& [text, path] : kPlaces) {
+    CAPTURE(text);
+    CHECK(local_path_of(text) == path);
+  }
+}
+
 TEST_CASE("options are read in all their forms, and those that a recipe cannot have are refused") {
   for (const char* text : {"--index-url https://x", "--index-url=https://x", "-i https://x",
                            "-ihttps://x", " --index-url   https://x  # ours"}) {

@@ -66,6 +66,10 @@ Result<RankCommand> take_rank(Reader& reader) {
     TRY_SET(std::string name, reader.bytes());
     TRY_SET(rank.environment[std::move(name)], reader.bytes());
   }
+  TRY_SET(rank.shared.shelf, reader.bytes());
+  TRY_SET(rank.shared.root, reader.bytes());
+  TRY_SET(rank.shared.layer, reader.bytes());
+  TRY_SET(rank.shared.below, reader.bytes());
   return rank;
 }
 
@@ -98,6 +102,10 @@ std::string encode(const std::vector<RankCommand>& ranks) {
       put(text, name);
       put(text, value);
     }
+    put(text, rank.shared.shelf);
+    put(text, rank.shared.root);
+    put(text, rank.shared.layer);
+    put(text, rank.shared.below);
   }
   return text;
 }

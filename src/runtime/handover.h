@@ -7,12 +7,14 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "runtime/shared_root.h"
 
 namespace trainyard::runtime {
 
 struct RankCommand {
   std::vector<std::string> command;
-  std::map<std::string, std::string> environment;  // All of it.
+  std::map<std::string, std::string> environment = {};  // All of it.
+  SharedRoot shared = {};  // The same for all ranks of a node; the first one's is used.
   bool operator==(const RankCommand&) const = default;
 };
 

@@ -198,6 +198,11 @@ StartFailure Init::make_programs() {
   const Result<std::vector<RankCommand>> ranks = take_handover(plan_.handover);
   close(plan_.handover);
   if (!ranks || ranks->size() != plan_.ranks.size()) return {StartStep::exec, EIO};
+  // Only with mounts of our own: others would see it too.
+  const bool shares = !ranks->empty() && !ranks->front().shared.shelf.empty();
+  if (shares && plan_.isolation == Isolation::pid_namespace) {
+    static_cast<void>(protect_shared(ranks->front().shared));
+  }
   for (const RankCommand& rank : *ranks) {
     programs_.push_back(std::make_unique<Program>(rank.command, rank.environment, plan_.folder));
   }

@@ -94,7 +94,7 @@ RankSet::Outputs MpiRanks::take_outputs(int rank) {
 }
 
 RankCommand MpiRanks::launcher(const RankCommand& first, bool own) const {
-  RankCommand command{{program_, "mpi-launch"}, first.environment};
+  RankCommand command{{program_, "mpi-launch"}, first.environment, first.shared};
   MpiVariables& variables = command.environment;
   // The rank's own numbers are none of mpirun's.
   std::erase_if(variables, [](const auto& pair) {

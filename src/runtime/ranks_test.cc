@@ -378,3 +378,39 @@ TEST_CASE("a hundred ranks start, with the limit of open files they would have w
   REQUIRE(outcome.ended.size() == 100);
   for (const RankEnded& ended : outcome.ended) CHECK(ended.exit_code == 0);
 }
+
+TEST_CASE("what ranks write into a shared environment is theirs alone") {
+  if (!Ranks::prepare({1, "/", "mark", Isolation::pid_namespace})) {
+    MESSAGE("skipped: no namespace is allowed here");
+    return;
+  }
+  TempDir temp;
+  const fs::path shelf = temp.path() / "shelf";
+  const fs::path root = shelf / "hash" / "root";
+  REQUIRE(make_dirs(root));
+  REQUIRE(write_file(root / "module.py", "as it was"));
+  SharedRoot shared{.shelf = shelf, .root = root, .layer = temp.path() / "one", .below = {}};
+  REQUIRE(make_dirs(shared.layer));
+  const auto said = [&](const std::string& script) {
+    RankCommand command = shell("cd " + root.string() + "; " + script);
+    command.shared = shared;
+    return carry(prepare({command}, temp.path(), Isolation::pid_namespace)).output;
+  };
+  // Nothing beside it can be changed: not another's environment, nor what says that one is whole.
+  CHECK(said("(echo x > ../environment.json) 2>/dev/null || echo refused") == "refused\n");
+  const std::string seen =
+      said("(echo changed > module.py) 2>/dev/null; cat module.py; echo y > new");
+  CHECK(read_file(root / "module.py").value() == "as it was");
+  CHECK_FALSE(fs::exists(root / "new"));
+  if (seen != "changed\n") {
+    MESSAGE("no layer can be made here: it is read-only");
+    CHECK(seen == "as it was");
+    return;
+  }
+  // The ranks begin with what their preparation has installed.
+  shared.below = shared.layer;
+  shared.layer = temp.path() / "two";
+  REQUIRE(make_dirs(shared.layer));
+  CHECK(said("cat module.py new; rm module.py; ls") == "changed\ny\nnew\n");
+  CHECK(read_file(root / "module.py").value() == "as it was");
+}

@@ -18,7 +18,7 @@ Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number) {
   TRY_SET(db::Statement row,
           db.query("SELECT number, node, placed, started, ended, cpu_seconds, memory_bytes, "
                    "memory_peak_bytes, outcome, gpus, phase, report_seq, sample_seq, "
-                   "instance FROM attempts "
+                   "instance, outage_s FROM attempts "
                    "WHERE run = ? AND number = ?",
                    {run, number}));
   TRY_SET(const bool any, row.next());
@@ -31,16 +31,17 @@ Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number) {
   found.report_seq = row.integer(11);
   found.sample_seq = row.integer(12);
   found.instance = row.text(13);
+  found.outage_s = row.integer(14);
   return found;
 }
 
 Status insert_attempt(db::Transaction& transaction, int64_t run, const AttemptRow& row) {
   TRY(transaction.run(
       "INSERT INTO attempts (run, number, node, placed, phase, report_seq, cpu_seconds, "
-      "memory_bytes, memory_peak_bytes, outcome, released, gpus) VALUES (?, ?, ?, ?, '', 0, 0, 0, "
-      "0, '', 0, ?)",
+      "memory_bytes, memory_peak_bytes, outcome, released, gpus, outage_s) VALUES (?, ?, ?, ?, '', "
+      "0, 0, 0, 0, '', 0, ?, ?)",
       {run, row.attempt.number, row.attempt.node, row.attempt.placed,
-       fmt::format("{}", fmt::join(row.attempt.gpus, ","))}));
+       fmt::format("{}", fmt::join(row.attempt.gpus, ",")), row.outage_s}));
   return {};
 }
 

@@ -90,7 +90,7 @@ Result<std::optional<DeletedRun>> find_deleted_run(db::Db& db, std::string_view 
   TRY_SET(db::Statement rows,
           db.query("SELECT r.id, r.user_name, w.name, r.deleted FROM runs r JOIN workspaces w ON "
                    "w.id = r.workspace_id WHERE r.id >= ? AND r.id < ? AND r.deleted IS NOT NULL "
-                   "ORDER BY r.id LIMIT 2",
+                   "AND w.deleted IS NULL ORDER BY r.id LIMIT 2",
                    {beginning, behind}));
   TRY_SET(const bool any, rows.next());
   if (!any) return std::optional<DeletedRun>();
@@ -127,8 +127,7 @@ Result<ExperimentRow> find_experiment(db::Db& db, std::string_view workspace,
 Status check_deletable(db::Db& db, const ExperimentRow& experiment, std::string_view owner) {
   {
     TRY_SET(db::Statement live,
-            db.query("SELECT id FROM runs WHERE experiment_id = ? AND final = 0 AND status <> '' "
-                     "LIMIT 1",
+            db.query("SELECT id FROM runs WHERE experiment_id = ? AND outcome = '' LIMIT 1",
                      {experiment.id}));
     TRY_SET(const bool any, live.next());
     if (any) {
@@ -190,9 +189,9 @@ Result<std::vector<PurgedRun>> runs_to_purge(db::Db& db, WallTime before, int64_
                                              int limit) {
   // A child has a higher number than its parent: it goes first, so that no cascade is large.
   TRY_SET(db::Statement rows,
-          db.query("SELECT number, id FROM runs WHERE deleted IS NOT NULL AND deleted < ? "
-                   "AND number < ? ORDER BY number DESC LIMIT ?",
-                   {before, below, limit}));
+          db.query("SELECT number, id FROM runs INDEXED BY runs_of_shelf WHERE shelf = 4 AND "
+                   "number < ? AND deleted < ? ORDER BY number DESC LIMIT ?",
+                   {below, before, limit}));
   std::vector<PurgedRun> runs;
   while (true) {
     TRY_SET(const bool more, rows.next());
@@ -235,7 +234,18 @@ Result<Purged> purge_run(db::Transaction& transaction, int64_t number, WallTime 
   return Purged::whole;
 }
 
+Result<int64_t> delete_workspace_runs(db::Transaction& transaction, int limit) {
+  return transaction.run(
+      "UPDATE runs SET deleted = ? WHERE number IN (SELECT r.number FROM workspaces w CROSS JOIN "
+      "runs r INDEXED BY runs_of_workspace ON r.workspace_id = w.id WHERE w.deleted IS NOT NULL "
+      "AND r.outcome IN ('Completed', 'Failed', 'Canceled') AND r.shelf < 4 LIMIT ?)",
+      {kDeletedForGood, limit});
+}
+
 Result<int64_t> purge_others(db::Transaction& transaction, WallTime before) {
+  TRY_SET(const int64_t workspaces,
+          transaction.run("DELETE FROM workspaces WHERE deleted IS NOT NULL AND NOT EXISTS "
+                          "(SELECT 1 FROM runs r WHERE r.workspace_id = workspaces.id)"));
   TRY_SET(
       const int64_t experiments,
       transaction.run("DELETE FROM experiments WHERE deleted IS NOT NULL AND deleted < ? AND "
@@ -244,7 +254,7 @@ Result<int64_t> purge_others(db::Transaction& transaction, WallTime before) {
   TRY_SET(const int64_t environments,
           transaction.run("DELETE FROM environments WHERE deleted IS NOT NULL AND deleted < ?",
                           {before}));
-  return experiments + environments;
+  return workspaces + experiments + environments;
 }
 
 }  // namespace trainyard::store

@@ -73,7 +73,10 @@ enum class Purged {
 };
 // Removes rows of a run that was deleted before this time.
 Result<Purged> purge_run(db::Transaction& transaction, int64_t number, WallTime before);
-// Experiments without a run and environments that were deleted before this time; how many.
+// Takes up to `limit` runs of deleted workspaces for purge_run(); how many there were.
+Result<int64_t> delete_workspace_runs(db::Transaction& transaction, int limit);
+// Deleted workspaces without a run; experiments without a run and environments that were deleted
+// before this time. How many.
 Result<int64_t> purge_others(db::Transaction& transaction, WallTime before);
 
 }  // namespace trainyard::store

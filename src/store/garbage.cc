@@ -1,7 +1,9 @@
 #include "store/garbage.h"
 
+#include "store/run_list.h"
 #include "store/run_queries.h"
 #include "store/workspaces.h"
+#include "wire/json.h"
 
 namespace trainyard::store {
 namespace {
@@ -70,13 +72,18 @@ Result<References> references_of(db::Db& db, const RunId& run) {
 
 Result<std::vector<std::string>> newest_snapshots(db::Db& db, std::string_view workspace,
                                                   int runs) {
-  TRY_SET(const Workspace in, load_workspace(db, workspace));
+  TRY_SET(const std::vector<int64_t> numbers,
+          list_run_numbers(db,
+                           {.workspace = std::string(workspace),
+                            .children = true,
+                            .archived = RunFilter::Archived::any,
+                            .deleted = true},
+                           runs));
   std::vector<std::string> trees;
   TRY_SET(db::Statement rows,
-          db.query("SELECT DISTINCT json_extract(s.spec, '$.snapshot') FROM (SELECT number FROM "
-                   "runs WHERE workspace_id = ? ORDER BY number DESC LIMIT ?) r "
-                   "JOIN run_specs s ON s.run = r.number",
-                   {in.id, runs}));
+          db.query("SELECT DISTINCT json_extract(spec, '$.snapshot') FROM run_specs WHERE run IN "
+                   "(SELECT value FROM json_each(?))",
+                   {wire::dump(wire::Json(numbers))}));
   TRY(add_texts(std::move(rows), trees));
   return trees;
 }
@@ -125,7 +132,8 @@ Result<std::optional<WallTime>> oldest_finalizing(db::Db& db) {
                    "SELECT event_at AS at FROM runs WHERE final = 0 AND status = 'Finalizing' "
                    "UNION ALL SELECT a.placed FROM runs r JOIN attempts a "
                    "ON a.run = r.number AND a.number = r.attempt "
-                   "WHERE r.final = 0 AND r.status NOT IN ('NotStarted', 'Queued') AND r.nodes > 1 "
+                   "WHERE r.final = 0 AND r.status IN ('Provisioning', 'Preparing', 'Starting', "
+                   "'Running', 'Finalizing', 'CancelRequested') AND r.nodes > 1 "
                    "AND EXISTS (SELECT 1 FROM attempt_nodes n WHERE n.run = r.number "
                    "AND n.attempt = r.attempt AND n.phase = 'finalizing'))"));
   TRY_SET(const bool any, row.next());

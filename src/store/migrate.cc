@@ -15,9 +15,10 @@ std::span<const Migration> migrations() {
       {3, embedded("migrations/003.sql")},  {4, embedded("migrations/004.sql")},
       {5, embedded("migrations/005.sql")},  {6, embedded("migrations/006.sql")},
       {7, embedded("migrations/007.sql")},  {8, embedded("migrations/008.sql")},
-      {9, embedded("migrations/009.sql")},  {11, embedded("migrations/011.sql")},
-      {12, embedded("migrations/012.sql")}, {14, embedded("migrations/014.sql")},
-      {15, embedded("migrations/015.sql")}, {16, embedded("migrations/016.sql")},
+      {9, embedded("migrations/009.sql")},  {10, embedded("migrations/010.sql")},
+      {11, embedded("migrations/011.sql")}, {12, embedded("migrations/012.sql")},
+      {14, embedded("migrations/014.sql")}, {15, embedded("migrations/015.sql")},
+      {16, embedded("migrations/016.sql")},
   };
   ENSURE(!kSteps.front().sql.empty());
   return kSteps;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <span>
 
 #include "base/text.h"
 #include "store/workspaces.h"
@@ -23,6 +22,7 @@ constexpr int64_t kDeletedShelf = 4;
 struct Scope {
   std::optional<int64_t> workspace;
   std::vector<int64_t> workspaces;         // That one, else all.
+  bool hides = false;                      // There are deleted workspaces that still have runs.
   std::vector<int64_t> experiments;        // By the filter's name; in one workspace or in all.
   std::vector<std::string_view> outcomes;  // Values of runs.outcome: '' while a run is open.
   std::vector<std::string_view> statuses;  // Of open runs; empty: any.
@@ -39,7 +39,7 @@ struct Path {
   std::vector<Row> ranges;  // Their values.
   std::string_view number = "r.number";
   bool has_shelf = true;  // Among the columns of `equal`, and the outcome if the filter has one.
-  size_t tags = 0;        // So many of the filter's are in `equal`.
+  const RunFilter::Tag* tag = nullptr;  // The one of the filter that is in `equal`.
 };
 
 // The conditions of a filter that its path may not cover.
@@ -121,8 +121,11 @@ Result<Scope> scope_of(db::Db& db, const RunFilter& filter) {
     scope.workspace = found.id;
     scope.workspaces = {found.id};
   } else {
-    TRY_SET(db::Statement rows, db.query("SELECT id FROM workspaces"));
+    TRY_SET(db::Statement rows, db.query("SELECT id FROM workspaces WHERE deleted IS NULL"));
     TRY_SET(scope.workspaces, read_ids(std::move(rows)));
+    TRY_SET(db::Statement hidden,
+            db.query("SELECT 1 FROM workspaces WHERE deleted IS NOT NULL LIMIT 1"));
+    TRY_SET(scope.hides, hidden.next());
     std::erase_if(scope.workspaces, [&](int64_t id) {
       return std::ranges::find(filter.closed, id) != filter.closed.end();
     });
@@ -135,7 +138,9 @@ Result<Scope> scope_of(db::Db& db, const RunFilter& filter) {
     TRY_SET(scope.experiments, read_ids(std::move(rows)));
   } else {
     TRY_SET(db::Statement rows,
-            db.query("SELECT id FROM experiments WHERE name = ?", {filter.experiment}));
+            db.query("SELECT e.id FROM experiments e CROSS JOIN workspaces w ON "
+                     "w.id = e.workspace_id WHERE e.name = ? AND w.deleted IS NULL",
+                     {filter.experiment}));
     TRY_SET(scope.experiments, read_ids(std::move(rows)));
   }
   return scope;
@@ -158,8 +163,7 @@ Path runs_path(std::string_view index, std::string_view head) {
           .equal = std::string(head) + "r.outcome = ? AND r.shelf = ?"};
 }
 
-Path tag_path(const Scope& scope, const RunFilter& filter) {
-  const RunFilter::Tag& tag = filter.tags.front();
+Path tag_path(const Scope& scope, const RunFilter& filter, const RunFilter::Tag& tag) {
   const bool by_experiment = !filter.experiment.empty();
   const std::string unit = by_experiment ? "experiment" : "workspace";
   Path path{.from = "run_tags t INDEXED BY run_tags_" +
@@ -168,7 +172,7 @@ Path tag_path(const Scope& scope, const RunFilter& filter) {
             .equal = "t." + unit + "_id = ? AND t.name = ?",
             .number = "t.run",
             .has_shelf = false,
-            .tags = 1};
+            .tag = &tag};
   if (tag.value) path.equal += " AND t.value = ?";
   for (const int64_t id : by_experiment ? scope.experiments : scope.workspaces) {
     Row values = {id, tag.name};
@@ -209,7 +213,7 @@ std::vector<Path> paths_of(const Scope& scope, const RunFilter& filter) {
     }
     return heads;
   };
-  if (!filter.tags.empty()) paths.push_back(tag_path(scope, filter));
+  for (const RunFilter::Tag& tag : filter.tags) paths.push_back(tag_path(scope, filter, tag));
   if (filter.parent > 0) add_path("runs_of_parent", "r.parent = ? AND ", {Row{filter.parent}});
   if (only_live(scope)) paths.push_back(open_path(scope));
   if (!filter.user.empty()) {
@@ -224,7 +228,7 @@ std::vector<Path> paths_of(const Scope& scope, const RunFilter& filter) {
     std::vector<Row> heads;
     for (const int64_t id : scope.experiments) heads.push_back({id});
     add_path("runs_of_experiment", "r.experiment_id = ? AND ", heads);
-  } else if ((scope.workspace || !filter.closed.empty()) && filter.user.empty() &&
+  } else if ((scope.workspace || scope.hides || !filter.closed.empty()) && filter.user.empty() &&
              filter.target.empty()) {
     add_path("runs_of_workspace", "r.workspace_id = ? AND ", in_workspaces({}));
   } else if (paths.empty() && filter.status.empty()) {
@@ -258,7 +262,8 @@ Conditions conditions_of(const Scope& scope, const RunFilter& filter, const Path
     add_one_of(conditions, " AND (r.outcome <> '' OR r.status", scope.statuses);
     conditions.sql += ")";
   }
-  for (const RunFilter::Tag& tag : std::span(filter.tags).subspan(path.tags)) {
+  for (const RunFilter::Tag& tag : filter.tags) {
+    if (&tag == path.tag) continue;
     add_condition(
         conditions,
         " AND EXISTS (SELECT 1 FROM run_tags has WHERE has.run = r.number AND has.name = ?",

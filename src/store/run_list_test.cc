@@ -128,7 +128,12 @@ bool has_status(const Run& run, std::string_view words) {
 bool fits(const Run& run, const std::map<std::string, int64_t>& numbers, const RunFilter& filter) {
   const int64_t parent = run.parent.empty() ? 0 : numbers.at(run.parent);
   using enum RunFilter::Archived;
-  return (filter.workspace.empty() || run.spec.workspace == filter.workspace) &&
+  // A workspace that is named is checked before.
+  const bool closed =
+      filter.workspace.empty() && std::ranges::any_of(filter.closed, [&](int64_t id) {
+        return std::to_string(id) == run.workspace_id;
+      });
+  return !closed && (filter.workspace.empty() || run.spec.workspace == filter.workspace) &&
          (filter.experiment.empty() || run.spec.experiment == filter.experiment) &&
          has_status(run, filter.status) &&
          (filter.target.empty() || run.spec.target == filter.target) &&
@@ -149,6 +154,7 @@ RunFilter random_filter(std::mt19937& random, const std::vector<int64_t>& parent
   RunFilter filter{.limit = static_cast<int>(1 + random() % 40)};
   using Choices = std::vector<std::string>;
   if (perhaps()) filter.workspace = pick(random, Choices{"default", "lab"});
+  if (perhaps()) filter.closed = pick(random, std::vector<std::vector<int64_t>>{{1}, {2}, {1, 2}});
   if (perhaps()) filter.experiment = pick(random, Choices{"history", "other", "none"});
   if (perhaps()) {
     filter.status = pick(random, Choices{"Queued", "Running", "Completed", "Failed,Running",

@@ -92,7 +92,8 @@ Result<std::vector<RunEventRecord>> events_of(db::Db& db, int64_t run) {
 }  // namespace
 
 Result<Run> load_run(db::Db& db, const RunId& id, Detail detail) {
-  static const std::string kSql = std::string(kSelectRun) + "WHERE r.id = ? AND r.deleted IS NULL";
+  static const std::string kSql =
+      std::string(kSelectRun) + "WHERE r.id = ? AND r.deleted IS NULL AND w.deleted IS NULL";
   Run run;
   {
     TRY_SET(db::Statement row, db.query(kSql, {id.value}));
@@ -114,8 +115,9 @@ Result<RunId> find_run_id(db::Db& db, std::string_view beginning) {
   // Ids are ASCII: this byte is behind all of them.
   const std::string behind = std::string(beginning) + "\xff";
   TRY_SET(db::Statement rows,
-          db.query("SELECT id FROM runs WHERE id >= ? AND id < ? AND deleted IS NULL "
-                   "ORDER BY id LIMIT 4",
+          db.query("SELECT r.id FROM runs r CROSS JOIN workspaces w ON w.id = r.workspace_id "
+                   "WHERE r.id >= ? AND r.id < ? AND r.deleted IS NULL AND w.deleted IS NULL "
+                   "ORDER BY r.id LIMIT 4",
                    {beginning, behind}));
   std::vector<std::string> found;
   while (true) {

@@ -71,6 +71,7 @@ struct AttemptRow {
   int64_t report_seq = 0;  // The last report taken,
   int64_t sample_seq = 0;  // and the last sample.
   std::string instance;    // The supervisor that claimed it; empty: none yet.
+  int64_t outage_s = 0;    // Assignment::outage_s, as it was told.
 };
 Result<AttemptRow> attempt_row(db::Db& db, int64_t run, int number);
 Status insert_attempt(db::Transaction& transaction, int64_t run, const AttemptRow& row);

@@ -106,7 +106,8 @@ class SqlStore final : public Store {
     });
   }
   Status delete_workspace(std::string_view name) override {
-    return write(Durable::yes, [&](db::Transaction& t) { return remove_workspace(t, name); });
+    return write(Durable::yes,
+                 [&](db::Transaction& t) { return remove_workspace(t, name, clock_.wall()); });
   }
 
   Result<std::vector<RunFile>> files(const RunId& run) override {

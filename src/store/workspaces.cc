@@ -42,7 +42,8 @@ Error no_such_workspace(db::Db& db, std::string_view name) {
 
 Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
   std::vector<Workspace> workspaces;
-  TRY_SET(db::Statement rows, db.query(std::string(kSelectWorkspace) + "ORDER BY name"));
+  TRY_SET(db::Statement rows,
+          db.query(std::string(kSelectWorkspace) + "WHERE deleted IS NULL ORDER BY name"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return workspaces;
@@ -51,7 +52,8 @@ Result<std::vector<Workspace>> list_workspaces(db::Db& db) {
 }
 
 Result<Workspace> load_workspace(db::Db& db, std::string_view name) {
-  TRY_SET(db::Statement row, db.query(std::string(kSelectWorkspace) + "WHERE name = ?", {name}));
+  TRY_SET(db::Statement row,
+          db.query(std::string(kSelectWorkspace) + "WHERE name = ? AND deleted IS NULL", {name}));
   TRY_SET(const bool any, row.next());
   if (!any) return std::unexpected(no_such_workspace(db, name));
   return read_workspace(row);
@@ -116,7 +118,7 @@ Status set_retention(db::Transaction& transaction, std::string_view workspace, s
   return {};
 }
 
-Status remove_workspace(db::Transaction& transaction, std::string_view name) {
+Status remove_workspace(db::Transaction& transaction, std::string_view name, WallTime now) {
   TRY_SET(const Workspace workspace, load_workspace(transaction.db(), name));
   if (name == kDefault) {
     return fail(ErrorKind::conflict, "workspace 'default' belongs to the home and stays");
@@ -135,7 +137,14 @@ Status remove_workspace(db::Transaction& transaction, std::string_view name) {
                   "Wait for them, or cancel them with: trainyard run cancel");
     }
   }
-  TRY(transaction.run("DELETE FROM workspaces WHERE id = ?", {workspace.id}));
+  for (const std::string_view table :
+       {"computes", "machines", "node_tokens", "secrets", "environments"}) {
+    TRY(transaction.run("DELETE FROM " + std::string(table) + " WHERE workspace_id = ?",
+                        {workspace.id}));
+  }
+  // No name has a '#': the old one is free for another workspace.
+  TRY(transaction.run("UPDATE workspaces SET deleted = ?, name = name || '#' || id WHERE id = ?",
+                      {now, workspace.id}));
   return {};
 }
 

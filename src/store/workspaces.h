@@ -18,7 +18,8 @@ Status set_build_compute(db::Transaction& transaction, std::string_view workspac
                          std::string_view compute);
 // Runs that ended longer ago are deleted; 0: none are.
 Status set_retention(db::Transaction& transaction, std::string_view workspace, seconds retention);
-// With its experiments and the runs in it; conflict while one of them is not over.
-Status remove_workspace(db::Transaction& transaction, std::string_view name);
+// Hides it with its experiments and runs, which collection purges later by batches (deletion.h):
+// 100,000 runs hold nobody up. conflict while one of them is not over.
+Status remove_workspace(db::Transaction& transaction, std::string_view name, WallTime now);
 
 }  // namespace trainyard::store

@@ -3,14 +3,16 @@
 namespace trainyard::supervisor {
 namespace {
 
-// What a killed rank's container has changed of its image may be large.
+// What a killed rank's container has changed of its image, or ranks of their environment, may be
+// large.
 std::vector<fs::path> layers_of(const fs::path& root) {
   std::vector<fs::path> found;
   std::error_code error;
   for (auto it = fs::directory_iterator(root, error); !error && it != fs::directory_iterator();
        it.increment(error)) {
     const std::string name = it->path().filename();
-    if (name.starts_with("container-") && name.ends_with(".layer")) found.push_back(it->path());
+    const bool of_container = name.starts_with("container-") && name.ends_with(".layer");
+    if (of_container || name.starts_with("environment-")) found.push_back(it->path());
   }
   return found;
 }

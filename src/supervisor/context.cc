@@ -3,6 +3,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 namespace trainyard::supervisor {
 namespace {
 
@@ -49,7 +51,10 @@ Status Context::try_until_answered(const std::function<Status()>& action) {
     Status status = action();
     if (status || status.error().kind != ErrorKind::unavailable) return status;
     const News news = uplink.news();
-    if (news.fenced || news.cancel || !news.stop.empty() || gives_up(unserved)) return status;
+    const bool over = news.outage || news.abandoned;
+    if (news.fenced || news.cancel || !news.stop.empty() || over || gives_up(unserved)) {
+      return status;
+    }
     clock.sleep_until(clock.steady() + pause, {});
   }
 }
@@ -74,6 +79,12 @@ void Context::stop_by_signal(std::string_view name) {
   } else {
     stop(EndCause::evicted, "its node was taken away" + signal);
   }
+}
+
+void Context::stop_cut_off() {
+  stop(EndCause::evicted, "the server was not reached for " +
+                              format_duration(seconds(assignment.outage_s)) +
+                              ", the compute's outage limit: another node may have the run now");
 }
 
 void Context::watch_orders() {
@@ -101,6 +112,7 @@ bool Context::stops_early() {
   const News news = uplink.news();
   if (news.cancel) stop(EndCause::canceled, "canceled before it was started");
   if (!news.stop.empty()) stop(EndCause::peer_failed, news.stop);
+  if (news.outage) stop_cut_off();
   signalfd_siginfo signal{};
   if (read(signal_fd, &signal, sizeof signal) == sizeof signal) stop_by_signal("TERM");
   return news.fenced || facts.stop.has_value();

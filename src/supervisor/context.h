@@ -63,6 +63,8 @@ struct Context {
   // Somebody on this node wants us gone. On a cluster that is the node being taken away: the run
   // goes on elsewhere.
   void stop_by_signal(std::string_view name);
+  // The same, cut off from the server for as long as the attempt may be.
+  void stop_cut_off();
   // From now on the server's orders are heard at once.
   void watch_orders();
   // And its commands carried out (`node exec`).

@@ -43,8 +43,9 @@ void end_attempt(Context& context) {
   const AttemptEnd known = conclude(context.facts);
   if (known.cause != EndCause::exited || known.exit_code != 0) context.log_files.want_system_log();
   Uplink::Drained drained = context.uplink.drain();
-  if (drained.outcome == Uplink::Outcome::fenced) return;
-  if (drained.outcome == Uplink::Outcome::given_up) {
+  using enum Uplink::Outcome;
+  if (drained.outcome == fenced || drained.outcome == abandoned) return;
+  if (drained.outcome == given_up) {
     context.facts.logs_error = "logs are not whole: " + drained.why;
   }
   context.facts.last_lines = lines_of_failure(context);
@@ -57,7 +58,8 @@ void end_attempt(Context& context) {
 }
 
 void confirm_end(Context& context, Uplink::Drained drained) {
-  while (drained.outcome != Uplink::Outcome::fenced) {
+  using enum Uplink::Outcome;
+  while (drained.outcome != fenced && drained.outcome != abandoned) {
     // The same tree once more: what the server still has of it is not sent.
     const bool doubted = context.outputs_epoch != drained.epoch;
     if (doubted && !context.facts.outputs.empty()) keep_outputs(context);

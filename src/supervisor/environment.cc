@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+
 namespace trainyard::supervisor {
 namespace {
 
@@ -44,6 +46,12 @@ Status link_interpreter(const std::string& interpreter, const fs::path& folder,
 }
 
 }  // namespace
+
+fs::path shelf_of(const std::string& servers, const fs::path& usual) {
+  if (!servers.empty()) return servers;
+  const char* keep = std::getenv("TRAINYARD_KEEP");
+  return keep != nullptr && *keep == '/' ? fs::path(keep) / "environments" : usual;
+}
 
 Status enter_environment(const Environment& environment, const EnvironmentUse& use,
                          const fs::path& folder, Variables& variables) {

@@ -18,6 +18,10 @@ struct EnvironmentUse {
   std::string image;                            // Of one by an engine: its id there.
 };
 
+// Where environments are kept from run to run: the server's own shelf, where it is on this machine,
+// else this node's: below TRAINYARD_KEEP, or `usual`.
+fs::path shelf_of(const std::string& servers, const fs::path& usual);
+
 // Puts the environment's programs first: those of a virtual environment, or the interpreter that is
 // named. `folder` is where links to the latter may be made.
 Status enter_environment(const Environment& environment, const EnvironmentUse& use,

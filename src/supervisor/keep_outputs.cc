@@ -44,7 +44,7 @@ void keep_outputs(Context& context) {
       break;
     }
     const Error& error = tree.error();
-    if (context.fenced()) return;
+    if (context.fenced() || context.uplink.news().abandoned) return;
     if (error.kind == ErrorKind::no_space) {
       context.stop(EndCause::no_space, no_space_text(error));
       break;

@@ -19,6 +19,7 @@ namespace trainyard::supervisor {
 //   container-R, note-R   rank R's container: what it is, and why it ended; of the preparation
 //                         container-preparation and note-preparation
 //   process-R             where an engine has it: its id and first process
+//   environment-ranks     what the ranks write into their environment; environment-preparation
 //   bin/                  `python`, where the user named an interpreter
 //   tmp/                  blobs on their way
 class Layout {
@@ -46,6 +47,10 @@ class Layout {
   fs::path container(const std::string& name) const { return root_ / ("container-" + name); }
   fs::path note(const std::string& name) const { return root_ / ("note-" + name); }
   fs::path process(const std::string& name) const { return root_ / ("process-" + name); }
+  // What a process and those it starts write into the environment that runs share.
+  fs::path environment_layer(const std::string& name) const {
+    return root_ / ("environment-" + name);
+  }
   fs::path bin() const { return root_ / "bin"; }
   fs::path tmp() const { return root_ / "tmp"; }
 

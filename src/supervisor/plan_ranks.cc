@@ -16,6 +16,29 @@ RankFolders folders_of(const Context& context) {
   return folders;
 }
 
+// Environments that other runs use too cannot be changed by this one's processes: of its own they
+// have a layer for what they write.
+Result<runtime::SharedRoot> share_environment(Context& context, const std::string& name) {
+  const Layout& layout = context.layout;
+  runtime::SharedRoot shared;
+  const fs::path shelf = shelf_of(context.assignment.environments, layout.environments());
+  std::error_code none;
+  if (!fs::is_directory(shelf, none)) return shared;
+  shared.shelf = shelf;
+  const auto& held = context.environment.held;
+  const bool files = held && (held->realised.kind == EnvironmentKind::venv ||
+                              held->realised.kind == EnvironmentKind::conda);
+  if (!files) return shared;
+  shared.root = held->folder / "root";
+  shared.layer = layout.environment_layer(name);
+  if (name != kPreparation && !context.assignment.spec.preparation.empty()) {
+    shared.below = layout.environment_layer(std::string(kPreparation));
+  }
+  TRY(remove_tree(shared.layer));
+  TRY(make_dirs(shared.layer, 0700));
+  return shared;
+}
+
 // `spec` has the command; `name` is the process's among those of the attempt.
 Result<runtime::RankCommand> plan_process(Context& context, const RunSpec& spec,
                                           const std::string& name, const RankFolders& folders,
@@ -55,6 +78,9 @@ Result<std::vector<runtime::RankCommand>> plan_ranks(Context& context) {
                          std::move(variables)));
     commands.push_back(std::move(command));
   }
+  if (!commands.empty()) {
+    TRY_SET(commands.front().shared, share_environment(context, "ranks"));
+  }
   return commands;
 }
 
@@ -72,7 +98,10 @@ Result<runtime::RankCommand> plan_preparation(Context& context) {
   if (context.assignment.spec.nodes > 1) {
     variables["NODE_RANK"] = std::to_string(context.assignment.node);
   }
-  return plan_process(context, spec, std::string(kPreparation), folders, std::move(variables));
+  TRY_SET(runtime::RankCommand command,
+          plan_process(context, spec, std::string(kPreparation), folders, std::move(variables)));
+  TRY_SET(command.shared, share_environment(context, std::string(kPreparation)));
+  return command;
 }
 
 }  // namespace trainyard::supervisor

@@ -90,13 +90,6 @@ class Asking {
   uint64_t sent_ = 0;
 };
 
-// Where this node keeps environments from run to run.
-fs::path own_shelf(const Layout& layout) {
-  const char* keep = std::getenv("TRAINYARD_KEEP");
-  if (keep != nullptr && *keep == '/') return fs::path(keep) / "environments";
-  return layout.environments();
-}
-
 bool has_root(const env::Shelf::Held& held) {
   std::error_code none;
   return fs::exists(held.folder / "root", none);
@@ -256,10 +249,10 @@ Status realise_environment(Context& context) {
   if (context.assignment.spec.environment.recipe.kind == EnvironmentKind::container) {
     TRY_SET(context.environment.runtime, open_runtime(runtime_variables(context.assignment)));
   }
-  const std::string& shared = context.assignment.environments;
-  const Status realised =
-      shared.empty() ? realise_elsewhere(context, hash, env::Shelf(own_shelf(context.layout)))
-                     : realise_here(context, hash, env::Shelf(shared));
+  const env::Shelf shelf(shelf_of(context.assignment.environments, context.layout.environments()));
+  const Status realised = context.assignment.environments.empty()
+                              ? realise_elsewhere(context, hash, shelf)
+                              : realise_here(context, hash, shelf);
   if (!realised && realised.error().kind == ErrorKind::cancelled) return {};
   if (realised) context.log.line("environment " + hash.substr(0, 6) + " is here");
   return realised;

@@ -71,6 +71,7 @@ bool has_begun(const Context& context) {
 }
 
 void finish(Context& context) {
+  context.uplink.finishing();
   if (!context.fenced()) {
     if (has_begun(context)) context.report(ReportKind::finalizing);
     if (context.facts.ranks_started) keep_outputs(context);
@@ -78,11 +79,8 @@ void finish(Context& context) {
   if (!context.fenced()) end_attempt(context);
 }
 
-// The attempt of a supervisor that died.
-void take_over(Context& context, const History& history) {
-  const std::string whose = "its supervisor (pid " + std::to_string(history.supervisor) + ")";
-  context.log.line("taking over: " + whose + " was killed");
-  context.log_files.want_system_log();
+// What one that died may have left running.
+void end_leftovers(Context& context, const History& history) {
   if (const Status killed = runtime::kill_leftovers(history.leftovers); !killed) {
     context.log.line(killed.error().message);
   }
@@ -93,6 +91,19 @@ void take_over(Context& context, const History& history) {
       remove_containers(context, history.leftovers.mark);
     }
   }
+}
+
+// The attempt of a supervisor that died, or that could not send its end.
+void take_over(Context& context, const History& history, Purpose purpose) {
+  const std::string whose = "its supervisor (pid " + std::to_string(history.supervisor) + ")";
+  context.log_files.want_system_log();
+  if (purpose == Purpose::carry) {
+    context.log.line("taking over: " + whose + " was killed");
+    end_leftovers(context, history);
+  } else {
+    context.log.line("collected from the shared folder: the server was away when it was done");
+  }
+  context.uplink.finishing();
   const SteadyTime now = context.clock.steady();
   for (const History::Told& told : history.reports) {
     // The clock of another boot says nothing about this one.
@@ -178,7 +189,7 @@ Result<std::string> read_token() {
   return line;
 }
 
-Result<int> carry(const Layout& layout, TokenFrom token_from) {
+Result<int> carry(const Layout& layout, TokenFrom token_from, Purpose purpose) {
   TRY_SET(const std::string text, read_file(layout.assignment()));
   TRY_SET(const wire::Json json, wire::parse(text));
   TRY_SET(Assignment assignment, wire::decode_assignment(json));
@@ -192,6 +203,9 @@ Result<int> carry(const Layout& layout, TokenFrom token_from) {
   TRY(make_dirs(layout.spool(), 0700));
   TRY_SET(Journal::Opened opened, Journal::open(layout.journal()));
   const History history = read_history(opened.records);
+  if (purpose == Purpose::collect && !history.begun) {
+    return fail(ErrorKind::invalid, "the journal is empty");
+  }
   const int count = ranks_on(assignment.spec, assignment.node);
   const int first = first_rank(assignment.spec, assignment.node);
 
@@ -235,6 +249,8 @@ Result<int> carry(const Layout& layout, TokenFrom token_from) {
                  .instance = instance,
                  .first_rank = first,
                  .resumed = history.begun,
+                 .outage_limit = seconds(assignment.outage_s),
+                 .unsent_wait = seconds(assignment.unsent_s),
                  .folder = layout.root()},
                 borrowed, files, records, log, [&wake] { eventfd_write(wake.get(), 1); });
   Context context{clock, assignment, layout, opened.journal, log, files, uplink, spools};
@@ -251,7 +267,7 @@ Result<int> carry(const Layout& layout, TokenFrom token_from) {
   if (rank_count(assignment.spec) > 1) context.facts.node = node_name();
   uplink.start();
   if (history.begun) {
-    take_over(context, history);
+    take_over(context, history, purpose);
   } else {
     prepare(context);
     remove_containers(context, context.ranks->leftovers().mark);
@@ -259,6 +275,7 @@ Result<int> carry(const Layout& layout, TokenFrom token_from) {
     finish(context);
   }
   forked = {};
+  if (uplink.news().abandoned && !context.fenced()) return kExitUnsent;
   clean_up(context);
   TRY(lock->mark_done());
   return kExitDone;
@@ -266,8 +283,8 @@ Result<int> carry(const Layout& layout, TokenFrom token_from) {
 
 }  // namespace
 
-int supervise(const fs::path& folder, TokenFrom token_from) {
-  const Result<int> code = carry(Layout(folder), token_from);
+int supervise(const fs::path& folder, TokenFrom token_from, Purpose purpose) {
+  const Result<int> code = carry(Layout(folder), token_from, purpose);
   if (code) return *code;
   std::fprintf(stderr, "trainyard supervise: %s\n", code.error().message.c_str());
   return kExitFailed;

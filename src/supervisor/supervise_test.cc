@@ -19,7 +19,9 @@ using http::eventually;
 // this binary, with --no-skip, to be killed like a real one.
 TEST_CASE("carry an attempt" * doctest::skip()) {
   const char* folder = std::getenv("TEST_FOLDER");
-  if (folder != nullptr) _exit(supervise(folder));
+  const bool collects = std::getenv("TEST_PURPOSE") != nullptr;
+  if (folder == nullptr) return;
+  _exit(supervise(folder, TokenFrom::assignment, collects ? Purpose::collect : Purpose::carry));
 }
 
 TEST_CASE("a script runs in its own copy of the code and everything of it arrives") {
@@ -217,6 +219,50 @@ TEST_CASE("a server that comes back has everything, in order and once") {
   });
   REQUIRE(finalizing != reports.end());
   CHECK(finalizing->age_us > 300'000);
+}
+
+TEST_CASE("a supervisor that is cut off for longer than its limit stops its ranks, and says so") {
+  Yard yard;
+  yard.assignment.outage_s = 1;
+  yard.shell("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done");
+  yard.server.start();
+  yard.launch();
+  REQUIRE(eventually([&] { return yard.server.console() == "up\n"; }));
+  // For as long as the server answers there is no limit.
+  pollfd ended{yard.child.pidfd.get(), POLLIN, 0};
+  CHECK(poll(&ended, 1, 1500) == 0);
+  CHECK(yard.server.console() == "up\n");
+  yard.server.stop();
+  const fs::path spool = yard.folder / "spool" / "console-0.log";
+  REQUIRE(eventually([&] { return read_file(spool)->find("saved") != std::string::npos; }));
+  yard.server.start();
+  CHECK(yard.wait() == kExitDone);
+  CHECK(yard.server.console() == "up\nsaved\n");
+  CHECK(yard.server.end().cause == EndCause::evicted);
+  CHECK(yard.server.end().error.find("the server was not reached for 1 s") != std::string::npos);
+}
+
+TEST_CASE("what a finished attempt cannot send stays in its folder, and is sent from a copy") {
+  Yard yard;
+  yard.assignment.unsent_s = 1;
+  yard.shell("echo up; sleep 0.3; echo last; echo x > outputs/x; exit 5");
+  yard.server.start();
+  yard.launch();
+  REQUIRE(eventually([&] { return yard.server.console() == "up\n"; }));
+  yard.server.stop();
+  CHECK(yard.wait() == kExitUnsent);
+
+  // Elsewhere, where a process of the number in the journal has nothing to do with it.
+  const fs::path copy = yard.dir.path() / "copy";
+  fs::copy(yard.folder, copy, fs::copy_options::recursive);
+  yard.folder = copy;
+  yard.purpose = "collect";
+  yard.server.start();
+  yard.start_supervisor();
+  CHECK(yard.wait() == kExitDone);
+  CHECK(yard.server.console() == "up\nlast\n");
+  CHECK(yard.server.end().exit_code == 5);
+  CHECK_FALSE(yard.server.end().outputs.empty());
 }
 
 TEST_CASE("a newer attempt ends an orphan at once") {

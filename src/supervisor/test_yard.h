@@ -39,6 +39,7 @@ struct Post {
   Child child;
   std::string isolation;  // TRAINYARD_ISOLATION
   std::string node_name;  // SLURMD_NODENAME
+  std::string purpose;    // "collect"; empty: to carry it.
 
   ~Post() {
     if (child.pid > 0) kill_supervisor();
@@ -55,6 +56,7 @@ struct Post {
     options.environment = {{"TEST_FOLDER", folder.string()}, {"PATH", "/usr/bin:/bin"}};
     if (!isolation.empty()) (*options.environment)["TRAINYARD_ISOLATION"] = isolation;
     if (!node_name.empty()) (*options.environment)["SLURMD_NODENAME"] = node_name;
+    if (!purpose.empty()) (*options.environment)["TEST_PURPOSE"] = purpose;
     options.new_session = true;
     child = spawn(options).value();
   }

@@ -52,6 +52,7 @@ Uplink::~Uplink() {
 
 void Uplink::start() {
   const SteadyTime now = clock_.steady();
+  contact_ = now;
   heartbeat_at_ = now + kHeartbeatEvery;
   scan_at_ = now + kScanEvery;
   thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
@@ -134,8 +135,10 @@ Uplink::Drained Uplink::drain() {
   std::unique_lock lock(mutex_);
   state_.draining = true;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return state_.drained || state_.news.fenced; });
+  changed_.wait(lock,
+                [&] { return state_.drained || state_.news.fenced || state_.news.abandoned; });
   if (state_.news.fenced) return {Outcome::fenced, state_.news.why, {}};
+  if (!state_.drained) return {Outcome::abandoned, {}, {}};
   if (!state_.given_up.empty()) return {Outcome::given_up, state_.given_up, state_.epoch};
   return {Outcome::complete, {}, state_.epoch};
 }
@@ -146,15 +149,47 @@ Uplink::EndOutcome Uplink::wait_ended(int64_t seq, const std::string& epoch) {
   state_.reports_due = SteadyTime::min();
   changed_.notify_all();
   changed_.wait(lock, [&] {
-    return state_.acknowledged >= seq || state_.news.fenced || state_.epoch != epoch;
+    return state_.acknowledged >= seq || state_.news.fenced || state_.news.abandoned ||
+           state_.epoch != epoch;
   });
   if (state_.acknowledged >= seq) return EndOutcome::acknowledged;
-  return state_.news.fenced ? EndOutcome::fenced : EndOutcome::restarted;
+  if (state_.news.fenced) return EndOutcome::fenced;
+  return state_.news.abandoned ? EndOutcome::abandoned : EndOutcome::restarted;
 }
 
 void Uplink::run(std::stop_token stop) {
   Round round;
-  while (next_round(stop, round)) settle(round, work(round));
+  while (next_round(stop, round)) {
+    settle(round, work(round));
+    look_at_outage();
+  }
+}
+
+void Uplink::finishing() {
+  std::lock_guard lock(mutex_);
+  if (!state_.finishing) state_.finishing = clock_.steady();
+}
+
+// Only answers to reports count: they are what the server knows us to be alive by, and after the
+// limit it gives the run to other nodes.
+void Uplink::look_at_outage() {
+  const SteadyTime now = clock_.steady();
+  bool told = false;
+  {
+    std::lock_guard lock(mutex_);
+    News& news = state_.news;
+    const auto passed = [&](seconds limit, SteadyTime since) {
+      return limit > seconds(0) && now - since >= limit;
+    };
+    if (!news.outage && passed(options_.outage_limit, contact_)) news.outage = told = true;
+    const bool waits = state_.finishing && !news.abandoned;
+    if (waits && passed(options_.unsent_wait, std::max(*state_.finishing, contact_))) {
+      news.abandoned = told = true;
+    }
+  }
+  if (!told) return;
+  changed_.notify_all();
+  on_news_();
 }
 
 // Waits until there is something to do. False: we are to stop, or not wanted any more.
@@ -198,6 +233,7 @@ Status Uplink::work(const Round& round) {
 Status Uplink::send_reports() {
   std::string epoch;
   const std::vector<Report> reports = reports_to_send(epoch);
+  const SteadyTime sent = clock_.steady();
   const Result<Orders> orders = server_.report(reports, options_.instance, epoch);
   if (!orders) {
     reports_refused_ = true;
@@ -206,6 +242,7 @@ Status Uplink::send_reports() {
     state_.unreachable = true;
     return std::unexpected(orders.error());
   }
+  contact_ = sent;
   answered_at_ = clock_.steady();
   heartbeat_at_ = answered_at_ + kHeartbeatEvery;
   take_answer(reports, *orders);

@@ -24,9 +24,11 @@ namespace trainyard::supervisor {
 // What the server told us that the ranks' fate depends on.
 struct News {
   bool cancel = false;
-  bool fenced = false;    // A newer attempt exists or the run is over: we are not wanted any more.
-  bool no_space = false;  // The server's disk is full.
-  std::string why;        // Of the latter two.
+  bool fenced = false;     // A newer attempt exists or the run is over: we are not wanted any more.
+  bool no_space = false;   // The server's disk is full.
+  bool outage = false;     // It has not answered for as long as Options::outage_limit.
+  bool abandoned = false;  // Nor since finishing(), for Options::unsent_wait: the rest stays here.
+  std::string why;         // Of the latter two.
   // ---- of several nodes ----
   bool go = false;  // All of them are ready.
   std::vector<Host> hosts;
@@ -50,9 +52,11 @@ class Uplink {
     std::string token;
     AttemptId attempt;
     int node = 0;
-    std::string instance;  // AttemptNode::instance.
-    int first_rank = 0;    // Of the node: that of the first spool.
-    bool resumed = false;  // An earlier supervisor may have sent some of it.
+    std::string instance;     // AttemptNode::instance.
+    int first_rank = 0;       // Of the node: that of the first spool.
+    bool resumed = false;     // An earlier supervisor may have sent some of it.
+    seconds outage_limit{0};  // Assignment::outage_s; 0: none.
+    seconds unsent_wait{0};   // Assignment::unsent_s; 0: for ever.
     fs::path folder;  // Of the attempt: once it is gone, so is everybody who would want to know.
   };
   // `on_news` is called on the uplink's thread when news() has changed, and at the first answer.
@@ -76,8 +80,11 @@ class Uplink {
   // Orders::epoch of the newest answer; empty: none yet, or an earlier version's.
   std::string epoch();
 
+  // No rank is left: what is unsent is waited for, and no longer than Options::unsent_wait.
+  void finishing();
+
   // Waits until all of the consoles and files is acknowledged; to be called when they grow no more.
-  enum class Outcome { complete, given_up, fenced };
+  enum class Outcome { complete, given_up, fenced, abandoned };
   struct Drained {
     Outcome outcome = Outcome::complete;
     std::string why;
@@ -87,7 +94,7 @@ class Uplink {
   // Reports the end, which is report `seq`, to the server that has all else: Drained::epoch. Waits
   // until it is acknowledged. `restarted`: another start of the server has answered, and what it
   // may have lost is to be sent first, by drain() again.
-  enum class EndOutcome { acknowledged, restarted, fenced };
+  enum class EndOutcome { acknowledged, restarted, fenced, abandoned };
   EndOutcome wait_ended(int64_t seq, const std::string& epoch);
 
  private:
@@ -111,6 +118,7 @@ class Uplink {
     bool unreachable = false;
     std::string epoch;
     News news;
+    std::optional<SteadyTime> finishing;  // Since when.
     bool draining = false;
     bool drained = false;                  // Under `epoch`: another one undoes it.
     std::optional<std::string> end_epoch;  // Under which the end may be reported.
@@ -128,6 +136,7 @@ class Uplink {
   Status send_console(size_t rank);
   Status send_files();
   void settle(const Round& round, const Status& status);
+  void look_at_outage();
   void settle_failure(const Round& round, const Error& error);
   uint64_t console_pending() const;  // Bytes.
 
@@ -159,6 +168,7 @@ class Uplink {
   bool reports_refused_ = false;           // The failure just now was that of a report.
   bool away_ = false;                      // The server has not answered for a while.
   SteadyTime answered_at_{};               // The newest answer to reports.
+  SteadyTime contact_{};                   // When what it answered was sent: the lease began later.
   std::optional<SteadyTime> stuck_since_;  // The server takes nothing of the rest since.
   bool scanned_last_ = false;
 

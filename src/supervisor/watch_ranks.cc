@@ -136,6 +136,7 @@ void RankWatch::read_news() {
     kill_all();
   }
   if (news.cancel) context_.stop(EndCause::canceled, "canceled");
+  if (news.outage) context_.stop_cut_off();
   // Where a rank of ours failed too, the server decides whose failure came first.
   if (!news.stop.empty() && first_failure(context_.facts) == nullptr) {
     context_.stop(EndCause::peer_failed, news.stop);

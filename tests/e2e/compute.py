@@ -55,8 +55,14 @@ class Making(Computes):
         self.assertEqual(made["idle_time_before_scale_down"], 120)
         self.assertEqual(made["provisioning_state"], "Succeeded")
         self.assertIsNone(made["slurm_conf"])
+        self.assertEqual((made["outage_limit"], made["unsent_wait"], made["shared_folder"]), (12 * 3600, 900, None))
         self.assertEqual(self.names(), ["lab", "local"])
         self.assertEqual(self.json("compute", "show", "-n", "lab"), made)
+        changed = self.json("compute", "update", "lab", "--outage-limit", "2h", "--unsent-wait", "30",
+                            "--shared-folder", "/shared")
+        self.assertEqual((changed["outage_limit"], changed["unsent_wait"], changed["shared_folder"]),
+                         (7200, 30, "/shared"))
+        self.assertIn("1 minute", self.refused(2, "compute", "update", "lab", "--outage-limit", "5"))
 
     def test_in_the_first_generation_s(self):
         line = ("computetarget", "create", "amlcompute", "-n", "cpu-cluster", "--min-nodes", "0", "--max-nodes", "1",

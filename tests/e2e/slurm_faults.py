@@ -19,7 +19,7 @@ HOLD = "while :; do sleep 0.1; done"
 
 
 class Faults(LabTest):
-    LAB = {"nodes": 3, "slurmd_timeout": 5}
+    LAB = {"nodes": 3, "slurmd_timeout": 5, "shared": True}
     TARGET = ("--max-nodes", 3)
 
     def mend_lab(self):
@@ -102,6 +102,22 @@ class Faults(LabTest):
         self.assertEqual(ended["status"], "Completed", ended["reason"])
         self.assertEqual(ended["attempts"][0]["status"], "evicted")
 
+    def test_the_reason_of_an_attempt_tells_why_it_lost_its_nodes(self):
+        once = f"echo attempt $TRAINYARD_ATTEMPT on $SLURMD_NODENAME; test $TRAINYARD_ATTEMPT = 2 || {HOLD}"
+        for cause, words in (("preempted", "preempted"), ("node failure", "NODE_FAIL")):
+            with self.subTest(cause=cause):
+                run = self.submit("--target", "lab", "--", "sh", "-c", once)
+                node = wait_until(lambda: self.console(run).split(), "it runs")[-1]
+                if cause == "preempted":
+                    self.lab.run("sbatch", "--partition=prod", "--exclusive", "-w", node, "-o", "/dev/null", "--wrap",
+                                 "exec sleep 3")
+                else:
+                    self.lab.set_down(node)
+                ended = self.finish(run, 90)
+                self.assertEqual(ended["status"], "Completed", ended["reason"])
+                self.assertEqual([a["status"] for a in ended["attempts"]], ["evicted", "exited"])
+                self.assertIn(words, ended["attempts"][0]["reason"])
+
     # ---- the controller and the server ----
 
     def test_a_controller_that_is_away_for_long_loses_nothing(self):
@@ -143,6 +159,43 @@ class Faults(LabTest):
         self.assertEqual((ended["status"], len(ended["attempts"])), ("Failed", 1), ended["reason"])
         self.assertIn("exited with code 5", ended["reason"])
         self.assertEqual(self.console(run), "alone\n")
+
+    def end_without_server(self, *options, setting):
+        """A run of these options that is done while the server is away; it is back when the job has ended."""
+        self.ok("compute", "update", "lab", "--unsent-wait", 5, "--shared-folder", setting)
+        run = self.submit("--target", "lab", *options, "--", "sh", "-c",
+                          "echo up; sleep 2; echo last; echo mine > outputs/${RANK:-0}.txt; echo l > logs/l.txt; exit 3")
+        wait_until(lambda: "up" in self.console(run), "it runs")
+        self.kill_server()
+        self.lab.wait_for(lambda: not self.lab.run("squeue", "-h").strip(), "its job ends", 60)
+        return run
+
+    def test_what_a_job_could_not_send_is_collected_from_the_shared_folder(self):
+        for nodes in (1, 2):
+            with self.subTest(nodes=nodes):
+                run = self.end_without_server("--nodes", nodes, setting=self.lab.shared)
+                left = sorted(self.lab.shared.glob("trainyard-*/*"))
+                self.assertEqual([path.name for path in left], [f"{run}.1.{node}" for node in range(nodes)])
+                self.assertNotIn(b"tya_", b"".join(p.read_bytes() for p in left[0].rglob("*") if p.is_file()))
+                # Nothing that leads elsewhere is taken.
+                (left[0] / "work" / "outputs" / "stolen.txt").symlink_to(self.home / "trainyard.db")
+                self.serve()
+                ended = self.finish(run, 90)
+                self.assertEqual((ended["status"], ended["exitCode"], len(ended["attempts"])), ("Failed", 3, 1), ended)
+                self.assertIn("exited with code 3", ended["reason"])
+                self.assertEqual(self.console(run).count("last"), nodes)
+                self.ok("run", "download", run, "-d", self.scratch / f"got{nodes}")
+                got = self.scratch / f"got{nodes}" / "outputs"
+                self.assertEqual({p.name: p.read_text() for p in got.iterdir()},
+                                 {f"{rank}.txt": "mine\n" for rank in range(nodes)})
+                wait_until(lambda: not list(self.lab.shared.glob("trainyard-*/*")), "the shared folder is empty")
+
+    def test_a_job_that_cannot_send_its_end_ends_all_the_same_and_the_loss_is_told(self):
+        run = self.end_without_server(setting="")
+        self.serve()
+        ended = self.finish(run, 60)
+        self.assertEqual(ended["status"], "Failed", ended)
+        self.assertIn("the server was away when it was done", ended["reason"])
 
     # ---- cancels ----
 

@@ -73,6 +73,30 @@ class Venv(YardTest):
         root = self.home / "environments" / self.shelf()[0] / "root"
         self.assertEqual(done.out.split(), [str(root / "bin" / "python"), str(root)])
 
+    def test_what_a_run_changes_in_it_no_other_run_sees(self):
+        change = ("import apple, os, sys\n"
+                  "folder = os.path.dirname(apple.__file__)\n"
+                  "for file, text in ((apple.__file__, 'version = 666'), (os.path.join(folder, 'kiwi.py'), 'taste = 1'),\n"
+                  "                   (os.path.join(sys.prefix, '..', 'environment.json'), '{}')):\n"
+                  "    try:\n"
+                  "        os.chmod(file, 0o644) if os.path.exists(file) else None\n"
+                  "        open(file, 'w').write(text)\n"
+                  "        print('wrote', os.path.basename(file))\n"
+                  "    except OSError as error:\n"
+                  "        print('refused', os.path.basename(file))\n")
+        self.write("change.py", change)
+        done = self.submit("python", "change.py")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("refused environment.json", done.out)
+        done = self.submit("python", "-c", "import apple, importlib.util as u; print(apple.version, u.find_spec('kiwi'))")
+        self.assertEqual((done.code, done.out), (0, "1.0 None\n"), done)
+        # What its preparation installs, its ranks have, and nobody else.
+        install = "echo 'taste = 2' > $(python -c 'import apple; print(apple.__file__)' | sed s/apple.py/kiwi.py/)"
+        taste = ("python", "-c", "import kiwi; print(kiwi.taste)")
+        done = self.submit(*taste, options=("--preparation", install))
+        self.assertEqual((done.code, done.out), (0, "2\n"), done)
+        self.assertNotEqual(self.submit(*taste).code, 0)
+
     def test_many_runs_at_once_make_it_once(self):
         runs = [self.ok("submit", "--requirements", "requirements.txt", "--async", "--", "python", "show.py").strip()
                 for _ in range(20)]
@@ -87,7 +111,8 @@ class Venv(YardTest):
         self.assertEqual(self.submit().code, 0)
         run = self.newest()
         lock = self.ok("run", "cp", f"{run['id']}:system_logs/environment_lock.txt", "-")
-        self.assertEqual(lock.splitlines(), ["apple==1.0", "pear==2.5"])
+        self.assertEqual([line.split(" --hash=sha256:")[0] for line in lock.splitlines()], ["apple==1.0", "pear==2.5"])
+        self.assertEqual(lock.count(" --hash=sha256:"), 2)
 
     def test_a_package_that_does_not_exist_is_named(self):
         self.requires("apple==1.0", "nosuchfruit==3")

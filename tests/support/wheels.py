@@ -3,7 +3,9 @@ import base64
 import contextlib
 import hashlib
 import http.server
+import io
 import pathlib
+import tarfile
 import threading
 import zipfile
 
@@ -34,8 +36,37 @@ def wheel(folder, name, version, requires=(), scripts=None, source=None):
     return path
 
 
+def sdist(folder, name, version, code):
+    """A source distribution whose build backend is `code`; that defines module(), the text of the module to build."""
+    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    backend = code + f"""
+import os, zipfile
+
+
+def build_wheel(folder, settings=None, metadata=None):
+    file = "{name}-{version}-py3-none-any.whl"
+    about = "{name}-{version}.dist-info/"
+    with zipfile.ZipFile(os.path.join(folder, file), "w") as wheel:
+        wheel.writestr("{name}.py", module())
+        wheel.writestr(about + "METADATA", "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+        wheel.writestr(about + "WHEEL", "Wheel-Version: 1.0\\nGenerator: tests\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(about + "RECORD", "")
+    return file
+"""
+    files = {"PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+             "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+             "backend.py": backend}
+    path = pathlib.Path(folder) / f"{name}-{version}.tar.gz"
+    with tarfile.open(path, "w:gz") as file:
+        for inside, text in files.items():
+            entry = tarfile.TarInfo(f"{name}-{version}/{inside}")
+            entry.size = len(text.encode())
+            file.addfile(entry, io.BytesIO(text.encode()))
+    return path
+
+
 class SlowIndex:
-    """An index of a folder's wheels that answers once `go` is set; `begun` when it is first asked."""
+    """An index of a folder's wheels and source distributions that answers once `go` is set; `begun` when it is first asked."""
 
     def __init__(self, folder, host="127.0.0.1"):
         begun, go = threading.Event(), threading.Event()
@@ -45,9 +76,9 @@ class SlowIndex:
                 begun.set()
                 go.wait(120)
                 name = self.path.rstrip("/").rsplit("/", 1)[-1]
-                found = sorted(path.name for path in folder.glob(f"{name}-*.whl"))
+                found = sorted(path.name for path in folder.glob(f"{name}-*"))
                 page = "".join(f'<a href="/files/{one}">{one}</a>' for one in found).encode()
-                is_wheel = name.endswith(".whl")
+                is_wheel = name.endswith((".whl", ".tar.gz"))
                 body = (folder / name).read_bytes() if is_wheel else page
                 self.send_response(200 if is_wheel or found else 404)
                 self.send_header("Content-Type", "application/octet-stream" if is_wheel else "text/html")

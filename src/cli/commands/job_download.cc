@@ -3,6 +3,7 @@
 #include "cli/exit.h"
 #include "cli/progress.h"
 #include "client/blobs.h"
+#include "wire/urls.h"
 
 namespace trainyard::cli {
 namespace {
@@ -39,7 +40,7 @@ class Download {
     const auto update = [&](const client::Transfer& transfer) {
       progress.update(transfer.bytes_done, transfer.bytes_total);
     };
-    TRY(client::download_tree(api_.http(), tree, folder_, update, below));
+    TRY(client::download_tree(api_.http(), tree, folder_, update, wire::run_url(id_), below));
     add({tree.files(), tree.bytes()});
     return {};
   }

@@ -88,7 +88,8 @@ std::string without_place(const std::string& line) { return line.substr(0, line.
 
 // "numpy==1.26.4" is the package numpy of that version.
 void add_lock(const std::vector<std::string>& lock, Values& values) {
-  for (const std::string& line : lock) {
+  for (const std::string& whole : lock) {
+    const std::string line = whole.substr(0, whole.find(" --hash"));
     const size_t equals = line.find("==");
     if (equals == std::string::npos) {
       values["lock." + line] = line;

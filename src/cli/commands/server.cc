@@ -24,6 +24,8 @@ constexpr Option kStartOptions[] = {
     {"--insecure", Takes::nothing, "", "Listen beyond this machine without encryption."},
     {"--environments-max", Takes::value, "SIZE",
      "Keep at most so much of built environments (50G; 0: all)."},
+    {"--interpreters", Takes::value, "PATH[:PATH…]",
+     "Pythons that anybody may name by path in an environment."},
     {"--gc-every", Takes::value, "TIME",
      "Remove what nothing refers to this often (default: 6h; 0: only by server gc)."},
     {"--connections-per-address", Takes::value, "N",
@@ -64,8 +66,8 @@ View status_view() {
 // What was given to `server start` for the server itself.
 Result<std::vector<std::string>> start_words(const Args& args) {
   std::vector<std::string> words;
-  for (const std::string_view key :
-       {"listen", "advertise", "environments-max", "gc-every", "connections-per-address"}) {
+  for (const std::string_view key : {"listen", "advertise", "environments-max", "interpreters",
+                                     "gc-every", "connections-per-address"}) {
     if (args.has(key)) words.push_back("--" + std::string(key) + "=" + args.value(key));
   }
   for (const std::string_view key : {"tls-cert", "tls-key"}) {

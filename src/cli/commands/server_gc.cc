@@ -52,7 +52,9 @@ Result<int> server_gc(Context& context) {
   if (state.contains("error") && state["error"].is_object()) {
     return std::unexpected(wire::error_from_answer(0, wire::dump({{"error", state["error"]}})));
   }
-  TRY(context.print(state["report"], {.text = report_words}));
+  View view = any_view();
+  view.text = report_words;
+  TRY(context.print(state["report"], view));
   return kExitOk;
 }
 

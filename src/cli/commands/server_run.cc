@@ -16,6 +16,8 @@ constexpr Option kServerRunRows[] = {
      "Let others run on this machine too, by --target server."},
     {"--environments-max", Takes::value, "SIZE",
      "Keep at most so much of built environments (50G; 0: all)."},
+    {"--interpreters", Takes::value, "PATH[:PATH…]",
+     "Pythons that anybody may name by path in an environment."},
     {"--gc-every", Takes::value, "TIME",
      "Remove what nothing refers to this often (default: 6h; 0: only by server gc)."},
     {"--connections-per-address", Takes::value, "N",
@@ -54,6 +56,13 @@ Result<int> server_run(Context& context) {
   if (args.has("environments-max")) {
     TRY_SET(const int64_t most, parse_size(args.value("environments-max"), "--environments-max"));
     options.environments_bytes_max = static_cast<uint64_t>(most);
+  }
+  for (const std::string& path : split(args.value("interpreters"), ':')) {
+    if (path.empty()) continue;
+    if (!path.starts_with('/')) {
+      return fail(ErrorKind::invalid, "--interpreters: '" + path + "' is no absolute path");
+    }
+    options.interpreters.push_back(path);
   }
   if (args.has("gc-every")) {
     TRY_SET(options.collection.every, parse_duration(args.value("gc-every"), "--gc-every"));

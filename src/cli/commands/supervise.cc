@@ -7,6 +7,7 @@ namespace {
 
 constexpr Option kSuperviseRows[] = {
     {"--folder", Takes::value, "DIR", "The attempt's folder, with its assignment."},
+    {"--collect", Takes::nothing, "", "It is a copy: send what is left of it."},
 };
 
 }  // namespace
@@ -15,7 +16,9 @@ constinit const std::span<const Option> kSuperviseOptions = kSuperviseRows;
 
 Result<int> supervise(Context& context) {
   if (!context.args().has("folder")) return fail(ErrorKind::invalid, "--folder is missing");
-  return supervisor::supervise(context.args().value("folder"));
+  using supervisor::Purpose;
+  return supervisor::supervise(context.args().value("folder"), supervisor::TokenFrom::assignment,
+                               context.args().has("collect") ? Purpose::collect : Purpose::carry);
 }
 
 }  // namespace trainyard::cli

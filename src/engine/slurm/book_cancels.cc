@@ -64,15 +64,15 @@ void Book::cut_short(const AttemptId& attempt, const Job& job, SteadyTime now) {
   tell_gone(next, entry, {.why = words, .refused = true}, now);
 }
 
-// An attempt waits, for a while, until Slurm shows how the job of the attempt before ended:
-// cancelled by a person, the run is not started again. A job that no look has shown yet counts as
-// not ended.
+// An attempt waits, for a while, until Slurm shows how the job of the attempt before ended.
+// Cancelled by a person, the run is not started again; cancelled by us, its ranks must be gone
+// first. A job that no look has shown yet counts as not ended.
 SteadyTime Book::free_from(const AttemptId& attempt) const {
   const auto found = entries_.find({attempt.run, attempt.number - 1});
   if (found == entries_.end()) return {};
   const Entry& before = found->second;
   const bool ended = before.job ? is_over(*before.job) : before.stage == Stage::gone;
-  if (ended || before.cancelled) return {};
+  if (ended) return {};
   return entries_.at(attempt).since + patience_.settle;
 }
 

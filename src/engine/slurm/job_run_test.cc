@@ -417,6 +417,34 @@ TEST_CASE("a setup whose shell is killed has failed") {
   CHECK(node.clean());
 }
 
+TEST_CASE("what a supervisor could not send goes to the shared folder, or its loss is told") {
+  JobNode node(
+      "mkdir -p spool work/outputs work/logs work/code; echo j > journal; echo c > "
+      "spool/console-0.log;"
+      "echo o > work/outputs/o; echo big > work/code/data; ln -s /etc/passwd work/outputs/link; "
+      "exit 76");
+  for (const char* name : {"cp", "sync", "ln"}) node.add(name);
+  JobPlan plan = node.plan();
+  CHECK(node.run(plan).exit_code == code(ScriptExit::unsent));
+  plan.shared = (node.dir.path() / "none").string();
+  CHECK(node.run(plan).exit_code == code(ScriptExit::unsent));
+  plan.shared = (node.dir.path() / "shared").string();
+  REQUIRE(make_dirs(plan.shared));
+  const ProgramEnd end = node.run(plan);
+  CHECK_MESSAGE(end.exit_code == code(ScriptExit::shelved), end.errors);
+  const fs::path shelf = fs::path(plan.shared) / shelf_of(plan.owner, plan.attempt, 0);
+  CHECK(read_file(shelf / "journal").value_or("") == "j\n");
+  CHECK(read_file(shelf / "spool" / "console-0.log").value_or("") == "c\n");
+  CHECK(read_file(shelf / "work" / "outputs" / "o").value_or("") == "o\n");
+  CHECK(fs::is_symlink(shelf / "work" / "outputs" / "link"));  // The collector leaves it out.
+  CHECK_FALSE(fs::exists(shelf / "work" / "code"));
+  CHECK_FALSE(fs::exists(shelf / "assignment.json"));
+  const auto entries = std::distance(fs::directory_iterator(shelf.parent_path()), {});
+  CHECK(entries == 1);  // Nothing half done.
+  CHECK((fs::status(shelf.parent_path()).permissions() & fs::perms::all) == fs::perms::owner_all);
+  CHECK(node.clean());
+}
+
 TEST_CASE("what a killed job left on a node goes with the next one") {
   JobNode node("exit 0");
   const std::string space = fs::read_symlink("/proc/self/ns/pid").string();

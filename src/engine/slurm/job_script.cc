@@ -90,7 +90,14 @@ JobPlan plan_job(const Assignment& assignment, const ComputeSpec& compute, std::
   plan.qos = compute.qos;
   plan.sbatch = compute.sbatch;
   plan.setup = compute.setup;
+  plan.shared = compute.shared_folder;
   return plan;
+}
+
+std::string shelf_of(std::string_view owner, const AttemptId& attempt, int node) {
+  std::string name(owner);
+  std::ranges::replace(name, '/', '.');
+  return fmt::format("trainyard-{}/{}.{}", name, attempt.str(), node);
 }
 
 std::string shell_quoted(std::string_view text) {
@@ -157,6 +164,8 @@ std::string job_script(const std::vector<JobPlan>& plans) {
   text += variable("ty_sha256", plan.program_sha256);
   text += variable("ty_path", plan.program_path);
   text += variable("ty_scratch", plan.scratch);
+  text += variable("ty_shared", plan.shared);
+  text += variable("ty_owner", plan.owner);
   text += variable("ty_keep", plan.keep);
   text += variable("ty_patience", std::to_string(plan.reach_patience.count()));
   text += variable("ty_setup", plan.setup);

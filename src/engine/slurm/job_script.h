@@ -33,7 +33,8 @@ struct JobPlan {
   std::string program_path;
   std::string ca_pem;
   std::string scratch;
-  std::string keep;  // Where the program is kept for the next job; empty: in /var/tmp or /tmp.
+  std::string shared;  // For what could not be sent; empty: there is none.
+  std::string keep;    // Where the program is kept for the next job; empty: in /var/tmp or /tmp.
   seconds reach_patience{120};
 
   bool operator==(const JobPlan&) const = default;
@@ -51,7 +52,12 @@ enum class ScriptExit {
   no_srun = 87,         // Several nodes, and no srun on the first.
   stopped = 88,         // Slurm told it to stop: preempted, or near its time limit.
   not_executable = 89,  // trainyard-node does not start there.
+  unsent = 90,          // The server was away when it was done, for longer than it waits.
+  shelved = 91,         // The same, and what was unsent is in the shared folder.
 };
+
+// Where a node puts what it could not send, within the shared folder.
+std::string shelf_of(std::string_view owner, const AttemptId& attempt, int node);
 
 // So long before its limit Slurm tells a job to stop.
 inline constexpr seconds kSignalLead{90};

@@ -115,7 +115,10 @@ Ending failed(const Job& job, std::string_view server_url) {
   const std::string on = job.node_list.empty() ? "" : " on " + job.node_list;
   switch (static_cast<ScriptExit>(job.exit_code)) {
     case ScriptExit::stopped:
-      if (!ran_to_its_limit(job)) return {"Slurm took its nodes back" + on, true};
+      // A cancel is CANCELLED, a node's failure NODE_FAIL, whatever the script exits with.
+      if (!ran_to_its_limit(job)) {
+        return {"Slurm took its nodes back" + on + ": it was preempted, or sent a SIGTERM", true};
+      }
       return {"its time in Slurm was over (limit " + format_duration(*job.limit) + ")"};
     case ScriptExit::no_tool:
       return {"its node" + on + " has none of curl, wget, python3 to reach " +
@@ -135,6 +138,15 @@ Ending failed(const Job& job, std::string_view server_url) {
       return {"its first node has no srun" + on};
     case ScriptExit::not_executable:
       return {"trainyard-node does not run" + on};
+    case ScriptExit::unsent:
+      return {
+          "the server was away when it was done, for longer than its job waits: how it ended, and "
+          "what it had not sent yet, is lost" +
+          on};
+    case ScriptExit::shelved:
+      return {
+          "the server was away when it was done; what it had not sent is in the compute's shared "
+          "folder, and could not be collected"};
   }
   return {fmt::format("its Slurm job {} failed with code {}{}", job.id(), job.exit_code, on)};
 }

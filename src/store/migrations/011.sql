@@ -58,6 +58,10 @@ CREATE TRIGGER experiment_loses_run AFTER DELETE ON runs WHEN OLD.deleted IS NUL
   UPDATE experiments SET run_count = run_count - 1 WHERE id = OLD.experiment_id;
 END;
 
+-- When it was deleted, NULL: it is not. Its name is free again at once; its runs are purged in the
+-- background, and then the row.
+ALTER TABLE workspaces ADD COLUMN deleted INTEGER;
+
 -- Files handed in for interactive runs that are not in the tree of the run's outputs yet.
 CREATE TABLE pending_outputs (
   run    INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
