@@ -23,7 +23,7 @@ bool AllRuns::bury_gone() {
   for (const Bell::Gone& gone : all) {
     const bool live = ledger_.with([&](const Ledger& l) { return l.holds(gone.attempt); });
     if (!live) {
-      explain_eviction(gone.attempt, gone.going.why);
+      if (gone.going.stopped) explain_eviction(gone.attempt, gone.going.why);
       continue;
     }
     const engine::Engine::Going& going = gone.going;
@@ -57,7 +57,10 @@ void AllRuns::explain_eviction(const AttemptId& attempt, const std::string& why)
     if (is_final(found.life.status)) return {};
     TRY_SET(row, store::attempt_row(db, found.number, attempt.number));
     const std::optional<AttemptEnd>& end = row.attempt.end;
-    if (end && end->cause == EndCause::evicted && end->error != why) head = std::move(found);
+    const bool reported = row.phase == to_string(ReportKind::ended);
+    if (reported && end && end->cause == EndCause::evicted && end->error != why) {
+      head = std::move(found);
+    }
     return {};
   };
   const auto change = [&](db::Transaction& transaction) -> Status {
