@@ -142,7 +142,7 @@ bool AllRuns::look_after_cut_off(const Ledger::Silent& one, const std::string& h
 // and its cancellation for ever.
 void AllRuns::end_stuck() {
   const SteadyTime now = parts_.clock.steady();
-  const auto stuck = ledger_.with([&](Ledger& l) { return l.stuck(now, kStuckMax); });
+  const auto stuck = ledger_.with([&](Ledger& l) { return l.stuck(now, kStuckMax, kLeaseTerm); });
   for (const Ledger::Stuck& one : stuck) {
     parts_.log.warn("supervisor makes no progress",
                     {{"attempt", one.attempt.str()}, {"why", one.why}});
