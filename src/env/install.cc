@@ -161,7 +161,8 @@ Apart::~Apart() {
   if (!ended_) static_cast<void>(take_over(folder_).has_value());
 }
 
-Result<std::vector<std::string>> parse_exact_lines(std::string_view text) {
+Result<std::vector<std::string>> parse_exact_lines(std::string_view text,
+                                                   const std::vector<std::string>& asked) {
   std::vector<std::string> lines;
   std::string open;
   for (const std::string& raw : split(text, '\n')) {
@@ -177,7 +178,10 @@ Result<std::vector<std::string>> parse_exact_lines(std::string_view text) {
   for (const std::string& line : lines) {
     const Requirement requirement = parse_requirement(line);
     const bool pinned = line.find("==") != std::string::npos || line.find('@') != std::string::npos;
-    if (requirement.name.empty() || !pinned) {
+    const std::string plain = line.substr(0, line.find(" --hash"));
+    const bool same = std::ranges::any_of(
+        asked, [&](const std::string& each) { return parse_requirement(each).text == plain; });
+    if (!same && (requirement.name.empty() || !pinned)) {
       return fail(ErrorKind::invalid, "the resolver has said '" + line.substr(0, 200) +
                                           "', which is no exact version of a package");
     }

@@ -78,8 +78,9 @@ class Apart {
 };
 
 // A text of lines as `uv pip compile` writes them: one pinned package each, continued over several
-// lines. `invalid` for anything that is not a pinned package.
-Result<std::vector<std::string>> parse_exact_lines(std::string_view text);
+// lines; or one of `asked` as it is, a wheel by its path or URL. `invalid` for anything else.
+Result<std::vector<std::string>> parse_exact_lines(std::string_view text,
+                                                   const std::vector<std::string>& asked = {});
 
 // " --hash=…" of a line and all that follow it; empty: none.
 std::string hashes_of(std::string_view line);

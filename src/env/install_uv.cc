@@ -215,7 +215,7 @@ class UvInstall {
       return fail(ErrorKind::invalid, "uv has resolved nothing");
     }
     TRY_SET(const std::string text, read_file(file));
-    TRY_SET(std::vector<std::string> lines, parse_exact_lines(text));
+    TRY_SET(std::vector<std::string> lines, parse_exact_lines(text, install_.lines));
     // The user's own hashes say more than all that the index has of a version.
     const Hashes own = hashes_in(install_.lines);
     for (std::string& line : lines) {
@@ -230,7 +230,8 @@ class UvInstall {
     Hashes hashes;
     for (const std::string& line : lines) {
       const std::string found = hashes_of(line);
-      if (!found.empty()) hashes[parse_requirement(line).name] = found;
+      const std::string name = parse_requirement(line).name;
+      if (!found.empty() && !name.empty()) hashes[name] = found;
     }
     return hashes;
   }

@@ -256,8 +256,10 @@ Result<Sandbox> open_sandbox(std::vector<fs::path> hidden) {
     sandbox.hidden.push_back(none ? path : real);
   }
   if (::geteuid() == 0) {
-    sandbox.setpriv = trainyard::find_program("setpriv");
-    if (sandbox.setpriv.empty()) {
+    // By its real file: it is started inside, where a folder of links is not.
+    std::error_code missing;
+    sandbox.setpriv = fs::canonical(trainyard::find_program("setpriv"), missing);
+    if (missing) {
       return fail(ErrorKind::unavailable, "there is no setpriv on the server's machine",
                   "Install the package util-linux.");
     }

@@ -123,6 +123,8 @@ TEST_CASE("of a resolver's answer only exact versions are taken") {
   CHECK(parse_exact_lines("--index-url https://evil\n").error().kind == ErrorKind::invalid);
   CHECK(parse_exact_lines("-e /root\n").error().kind == ErrorKind::invalid);
   CHECK(parse_exact_lines("/etc/x.whl\n").error().kind == ErrorKind::invalid);
+  CHECK(parse_exact_lines("/data/x.whl \\\n    --hash=sha256:1\n", {"/data/x.whl  # r.txt:1"})
+            .value() == Lines{"/data/x.whl --hash=sha256:1"});
 }
 
 }  // namespace

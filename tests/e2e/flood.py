@@ -36,6 +36,7 @@ class Flood(YardTest):
         pid = self.server_pid()
         generator = subprocess.Popen([sys.executable, FLOOD, str(self.port), str(CONNECTIONS), str(SECONDS)],
                                      stdout=subprocess.PIPE, text=True)
+        self.addCleanup(generator.stdout.close)
         self.addCleanup(generator.kill)
         times = []
         while generator.poll() is None:
@@ -43,7 +44,7 @@ class Flood(YardTest):
             self.submit("--", "true")
             times.append(time.monotonic() - start)
         told = json.loads(generator.stdout.read())
-        self.assertGreater(told["answers"].get("401", 0), CONNECTIONS)
+        self.assertGreater(told["answers"].get("401", 0), 0, told)
         self.assertLessEqual(set(told["answers"]), {"401", "405", "413", "503", "none"}, told)
         self.assertLess(self.memory(pid), 128)
         # A loaded machine makes it slow; a server without reserved workers makes it minutes.

@@ -60,7 +60,10 @@ def flood(port, connections, seconds):
             try:
                 open_still = True
                 if events & selectors.EVENT_READ:
+                    first = not connection.answer
                     open_still = connection.receive()
+                    if first:  # It goes on sending, as one who does not care would.
+                        answers[connection.answer[9:12].decode() or "none"] += 1
                 if events & selectors.EVENT_WRITE and open_still:
                     all_sent += connection.send()
             except BlockingIOError:
@@ -68,7 +71,6 @@ def flood(port, connections, seconds):
             except OSError:
                 open_still = False
             if not open_still:
-                answers[connection.answer[9:12].decode() or "none"] += 1
                 selector.unregister(connection.socket)
                 connection.socket.close()
                 connect()

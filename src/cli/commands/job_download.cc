@@ -3,6 +3,7 @@
 #include "cli/exit.h"
 #include "cli/progress.h"
 #include "client/blobs.h"
+#include "wire/urls.h"
 
 namespace trainyard::cli {
 namespace {
