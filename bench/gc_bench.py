@@ -89,6 +89,7 @@ def fill(home, blobs):
             "workspace": "default", "experiment": "gc", "interactive": True, "snapshot": tree}})
         for digest in (*files, tree):  # The submission has asked for them.
             os.utime(path_of(home, digest), (old, old))
+    connection.close()
     garbage = [put_file(home, f"garbage {seed} {i}".encode(), old) for i in range(blobs - len(used))]
     return used, garbage
 
@@ -120,6 +121,8 @@ class Writer(threading.Thread):
                     self.told += set(asked) - set(missing)
         except Exception as error:
             self.error = error
+        finally:
+            self.connection.close()
 
 
 def rate(writers, begin, end):

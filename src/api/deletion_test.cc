@@ -167,6 +167,11 @@ TEST_CASE("what is deleted now is gone for good") {
   const Json answer = json_of(send(client, del, "/api/v1/runs/calm-finch-5?now=1"));
   CHECK(answer["restorableUntil"].is_null());
   CHECK(send(client, post, "/api/v1/runs/calm-finch-5/restore").status == 404);
+  // Also what was hidden before.
+  yard.over("calm-finch-6");
+  REQUIRE(send(client, del, "/api/v1/runs/calm-finch-6").status == 200);
+  REQUIRE(send(client, del, "/api/v1/runs/calm-finch-6?now=1").status == 200);
+  CHECK(send(client, post, "/api/v1/runs/calm-finch-6/restore").status == 404);
   yard.collector.start();
   const SteadyTime end = yard.clock.steady() + seconds(30);
   while (yard.count("runs") > 0 && yard.clock.steady() < end) {

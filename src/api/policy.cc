@@ -158,9 +158,9 @@ Status check_environment(const RolePolicy& policy, const control::EnvironmentUse
                          Environment& environment) {
   if (use.role == Role::admin) return {};
   environment.limited = true;
-  // The server keeps the lock of each hash. One from outside would decide what others get who ask
-  // for the same.
-  environment.lock.clear();
+  // An image's lock names images by their ids, and so those that another's password has fetched.
+  // The server keeps a lock of each hash itself.
+  if (environment.recipe.kind == EnvironmentKind::container) environment.lock.clear();
   TRY(check_image(policy, use.role, environment));
   TRY(check_recipe_files(environment.recipe, use.role));
   if (use.own_machine) return {};  // One's own machine is one's own to open.

@@ -8,8 +8,8 @@
 
 namespace trainyard::api {
 
-// Refuses what the policy does not allow: control::CheckEnvironment. It opens nothing. Of all but
-// admins it also takes the lock away, and says that they are limited.
+// Refuses what the policy does not allow: control::CheckEnvironment. It opens nothing. For
+// all but admins it also drops an image's lock, and sets Environment::limited.
 Status check_environment(const RolePolicy& policy, const control::EnvironmentUse& use,
                          Environment& environment);
 

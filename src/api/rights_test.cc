@@ -161,6 +161,10 @@ TEST_CASE("a token makes none that outlives it or has more rights, and takes the
 
 TEST_CASE("an attempt's children name only secrets that its run names") {
   RightsTeam team;
+  for (const char* name : {"MINE", "OTHER"}) {
+    CHECK(team.ask(team.admin, put, "/api/v1/workspaces/default/secrets/" + std::string(name),
+                   R"({"value":"sesame"})") == 200);
+  }
   const RunId run = team.submit("calm-finch-1", "default", {"MINE"});
   const std::string attempt = team.yard.place(run);
   const auto child = [&](const std::string& more) {
@@ -179,8 +183,10 @@ TEST_CASE("nobody but its owner runs a command on a person's own machine") {
   RightsTeam team;
   Machine machine;
   const auto make = [&](db::Transaction& transaction) -> Status {
-    TRY_SET(machine, store::personal_machine(transaction, "sam", "uid-1", {.host = "laptop"},
-                                             team.yard.clock.wall()));
+    TRY_SET(machine, store::personal_machine(
+                         transaction, "sam", "u1",
+                         {.host = "laptop", .version = "1", .cpus = 2, .memory_bytes = 1LL << 30},
+                         team.yard.clock.wall()));
     return {};
   };
   REQUIRE(team.yard.store->write(Durable::yes, make).has_value());

@@ -383,7 +383,8 @@ TEST_CASE("lists leave out what lies in workspaces that are closed to the reader
   const auto names = [&](const std::string& token, const std::string& url, const char* key) {
     http::Client client = closed.yard.over_tcp(token);
     std::vector<std::string> found;
-    for (const Json& item : json_of(fetch(client, url))["items"]) found.push_back(item[key]);
+    const Json page = json_of(fetch(client, url));
+    for (const Json& item : page["items"]) found.push_back(item[key]);
     return found;
   };
   const std::vector<std::string> all = {"closed", "default", "elsewhere"};
@@ -415,8 +416,10 @@ TEST_CASE("what an ended attempt, a node token or a machine may use") {
   const std::string node = make("/api/v1/node-tokens", "{}", "token");
   const std::string other = make("/api/v1/node-tokens", "{}", "token");
   http::Client joining = yard.over_tcp(other);
-  const std::string machine = json_of(send(joining, post, "/api/v1/machines",
-                                           R"({"uid":"u-1","facts":{"host":"h"}})"))["credential"];
+  const std::string machine = json_of(send(
+      joining, post, "/api/v1/machines",
+      R"({"uid":"u1","facts":{"host":"h","version":"1","cpus":2,"memoryBytes":1073741824,"gpus":[]}})"))
+      ["credential"];
   for (const RouteRow& route : all_routes()) {
     if (route.needs == Needs::nothing) continue;
     CAPTURE(name_of(route.method, route.pattern));

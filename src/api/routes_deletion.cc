@@ -16,9 +16,39 @@ Json deletion_to_json(const std::vector<RunId>& runs, WallTime when) {
           {"restorableUntil", for_good ? Json() : Json(format_time(when + store::kKeepDeleted))}};
 }
 
+Status check_may_restore(const Call& call, const RunId& id) {
+  store::RunAccess run;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(run, store::run_access(db, id, call.identity.user));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  TRY(check_role_in(call.identity, run.workspace, Role::submitter));
+  const bool admin = role_in(call.identity, run.workspace) == Role::admin;
+  if (admin || call.identity.user == run.user) return {};
+  return fail(ErrorKind::denied, "the run is " + run.user + "'s; only they or an admin change it");
+}
+
+// The run in the URL, deleted or not, if the caller may change it.
+Result<RunId> deleted_or_writable_run(const Call& call) {
+  const std::string given(call.request.param("id"));
+  TRY(check_name(given, "run id"));
+  std::optional<store::DeletedRun> found;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(found, store::find_deleted_run(db, given));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  if (!found) return writable_run(call);
+  TRY(check_may_restore(call, found->id));
+  return found->id;
+}
+
 Result<http::Response> delete_run(const Call& call) {
   TRY_SET(const WallTime when, deletion_time(call));
-  TRY_SET(const RunId id, writable_run(call));
+  // One that is hidden already can still be deleted for good.
+  TRY_SET(const RunId id,
+          when == store::kDeletedForGood ? deleted_or_writable_run(call) : writable_run(call));
   std::vector<RunId> hidden;
   const auto change = [&](db::Transaction& transaction) -> Status {
     TRY_SET(hidden, store::delete_run(transaction, id, when));
@@ -30,36 +60,9 @@ Result<http::Response> delete_run(const Call& call) {
   return answer(deletion_to_json(hidden, when));
 }
 
-Status check_may_restore(const Call& call, const RunId& id) {
-  store::RunAccess run;
-  const auto look = [&](db::Db& db) -> Status {
-    TRY_SET(run, store::run_access(db, id, call.identity.user));
-    return {};
-  };
-  TRY(call.house.store.read(look));
-  TRY(check_role_in(call.identity, run.workspace, Role::submitter));
-  const bool admin = role_in(call.identity, run.workspace) == Role::admin;
-  if (admin || call.identity.user == run.user) return {};
-  return fail(ErrorKind::denied, "the run is " + run.user + "'s; only they or an admin restore it");
-}
-
 Result<http::Response> restore_run(const Call& call) {
-  const std::string given(call.request.param("id"));
-  TRY(check_name(given, "run id"));
-  std::optional<store::DeletedRun> found;
-  const auto look = [&](db::Db& db) -> Status {
-    TRY_SET(found, store::find_deleted_run(db, given));
-    return {};
-  };
-  TRY(call.house.store.read(look));
-  RunId id;
-  if (found) {
-    TRY(check_may_restore(call, found->id));
-    id = found->id;
-  } else {
-    // There and not deleted: restored already, which is what was asked for.
-    TRY_SET(id, writable_run(call));
-  }
+  // One that is not deleted is as was asked for.
+  TRY_SET(const RunId id, deleted_or_writable_run(call));
   std::vector<RunId> shown;
   const auto change = [&](db::Transaction& transaction) -> Status {
     TRY_SET(shown, store::restore_run(transaction, id));

@@ -48,7 +48,7 @@ std::string_view group_of(const Command& command) {
 
 // "json, tsv or none; else …" -> json, tsv, none. Empty when the text does not begin so.
 std::vector<std::string> values_named_by(std::string_view help) {
-  const size_t end = help.find_first_of(";:.");
+  const size_t end = help.find_first_of(";:.(");
   std::string list(help.substr(0, end));
   const size_t last = list.rfind(" or ");
   if (last == std::string::npos) return {};

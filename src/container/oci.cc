@@ -49,12 +49,16 @@ struct LayoutFolder {
   }
 };
 
-// The file of a digest, and that it is what it says.
-Result<ImageFiles::Layer> blob_of(const LayoutFolder& layout, const std::string& digest) {
+Result<Digest> parse_digest(const std::string& digest) {
   if (!digest.starts_with(kSha256)) {
     return fail(ErrorKind::invalid, "the image names a file by '" + digest + "', not by SHA-256");
   }
-  TRY_SET(const Digest wanted, Digest::from_hex(digest.substr(kSha256.size())));
+  return Digest::from_hex(digest.substr(kSha256.size()));
+}
+
+// The file of a digest, and that it is what it says.
+Result<ImageFiles::Layer> blob_of(const LayoutFolder& layout, const std::string& digest) {
+  TRY_SET(const Digest wanted, parse_digest(digest));
   TRY_SET(ImageFiles::Layer blob, layout.open("blobs/sha256/" + wanted.hex()));
   TRY_SET(const Digest found, hash_file(blob.file, blob.path));
   if (found != wanted) {
@@ -122,7 +126,9 @@ Result<Digest> hash_file(const Fd& file, const fs::path& path,
 
 Result<std::string> manifest_digest(std::string_view index, std::string_view tag) {
   TRY_SET(const Json json, wire::parse(index));
-  return choose(json, tag);
+  TRY_SET(const std::string chosen, choose(json, tag));
+  TRY_SET(const Digest digest, parse_digest(chosen));
+  return std::string(kSha256) + digest.hex();
 }
 
 Result<ImageConfig> parse_image_config(std::string_view text) {

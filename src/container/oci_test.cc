@@ -101,5 +101,20 @@ TEST_CASE(
   CHECK(read_docker_archive(archive).error().kind == ErrorKind::invalid);
 }
 
+TEST_CASE("an index that names its image by anything but a SHA-256 is refused") {
+  const auto digest_of = [](const std::string& digest) {
+    return manifest_digest(R"({"manifests":[{"digest":")" + digest + R"("}]})", "");
+  };
+  const std::string hex(64, 'a');
+  CHECK(digest_of("sha256:" + hex) == "sha256:" + hex);
+  for (const std::string& bad : {"sha25@:" + hex, hex, std::string("sha256:../../etc/passwd"),
+                                 std::string("sha256:"), std::string()}) {
+    INFO(bad);
+    const auto found = digest_of(bad);
+    REQUIRE(!found);
+    CHECK(found.error().kind == ErrorKind::invalid);
+  }
+}
+
 }  // namespace
 }  // namespace trainyard::container

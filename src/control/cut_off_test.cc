@@ -52,7 +52,7 @@ TEST_CASE("a node that is cut off is not replaced before it has stopped by itsel
   const Run run = yard.run("run-1");
   CHECK(run.life.attempt == 2);
   CHECK(run.attempts.front().end->cause == EndCause::evicted);
-  CHECK(run.attempts.front().end->error.find("the outage limit of 4h") != std::string::npos);
+  CHECK(run.attempts.front().end->error.find("the outage limit of 4:00:00") != std::string::npos);
 }
 
 TEST_CASE("a shorter limit of the compute does not shorten that of an attempt under way") {

@@ -23,7 +23,7 @@ bool AllRuns::bury_gone() {
   for (const Bell::Gone& gone : all) {
     const bool live = ledger_.with([&](const Ledger& l) { return l.holds(gone.attempt); });
     if (!live) {
-      explain_eviction(gone.attempt, gone.going.why);
+      if (gone.going.stopped) explain_eviction(gone.attempt, gone.going.why);
       continue;
     }
     const engine::Engine::Going& going = gone.going;
@@ -57,7 +57,10 @@ void AllRuns::explain_eviction(const AttemptId& attempt, const std::string& why)
     if (is_final(found.life.status)) return {};
     TRY_SET(row, store::attempt_row(db, found.number, attempt.number));
     const std::optional<AttemptEnd>& end = row.attempt.end;
-    if (end && end->cause == EndCause::evicted && end->error != why) head = std::move(found);
+    const bool reported = row.phase == to_string(ReportKind::ended);
+    if (reported && end && end->cause == EndCause::evicted && end->error != why) {
+      head = std::move(found);
+    }
     return {};
   };
   const auto change = [&](db::Transaction& transaction) -> Status {
@@ -139,7 +142,7 @@ bool AllRuns::look_after_cut_off(const Ledger::Silent& one, const std::string& h
 // and its cancellation for ever.
 void AllRuns::end_stuck() {
   const SteadyTime now = parts_.clock.steady();
-  const auto stuck = ledger_.with([&](Ledger& l) { return l.stuck(now, kStuckMax); });
+  const auto stuck = ledger_.with([&](Ledger& l) { return l.stuck(now, kStuckMax, kLeaseTerm); });
   for (const Ledger::Stuck& one : stuck) {
     parts_.log.warn("supervisor makes no progress",
                     {{"attempt", one.attempt.str()}, {"why", one.why}});

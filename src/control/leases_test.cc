@@ -79,17 +79,19 @@ TEST_CASE("why an attempt was evicted is the engine's to say, once it knows") {
   yard.control->tick();
   REQUIRE(yard.run("run-1").life.attempt == 2);
   const AttemptId first{RunId{"run-1"}, 1};
-  yard.engine.tell(first,
-                   {.why = "Slurm gave its nodes to another job (PREEMPTED)", .evicted = true});
+  const std::string why = "Slurm gave its nodes to another job (PREEMPTED)";
+  yard.engine.tell(first, {.why = "its Slurm job 7 has ended"});  // Says nothing of why.
+  yard.engine.tell(first, {.why = why, .evicted = true, .stopped = true});
+  yard.engine.tell(first, {.why = "its Slurm job 7 has ended"});
   yard.control->tick();
   const Run run = yard.run("run-1");
   CHECK(run.attempts.front().end->cause == EndCause::evicted);
-  CHECK(run.attempts.front().end->error == "Slurm gave its nodes to another job (PREEMPTED)");
+  CHECK(run.attempts.front().end->error == why);
   CHECK(run.life.attempt == 2);
   // A run that is over is not changed any more.
   REQUIRE(yard.report("run-1", 2, whole_life()));
   const int64_t version = yard.run("run-1").version;
-  yard.engine.tell(first, {.why = "something else", .evicted = true});
+  yard.engine.tell(first, {.why = "something else", .evicted = true, .stopped = true});
   yard.control->tick();
   CHECK(yard.run("run-1").version == version);
 }

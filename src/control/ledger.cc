@@ -134,9 +134,10 @@ void Ledger::finalizing(const AttemptId& attempt) {
   if (found != holdings_.end()) found->second.jams.erase(kCancelJam);
 }
 
-std::vector<Ledger::Stuck> Ledger::stuck(SteadyTime now, microseconds term) {
+std::vector<Ledger::Stuck> Ledger::stuck(SteadyTime now, microseconds term, microseconds lease) {
   std::vector<Stuck> found;
   for (auto& [attempt, holding] : holdings_) {
+    if (now - holding.heard >= lease) continue;
     for (auto& [node, jam] : holding.jams) {
       if (now - jam.looked < term) continue;
       jam.looked = now;

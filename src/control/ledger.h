@@ -80,7 +80,8 @@ class Ledger {
     microseconds time{};
     std::string why;
   };
-  std::vector<Stuck> stuck(SteadyTime now, microseconds term);
+  // Who was not heard of within `lease` is silent, and not stuck.
+  std::vector<Stuck> stuck(SteadyTime now, microseconds term, microseconds lease);
   // When silent() may next have something to say.
   std::optional<SteadyTime> next_look(microseconds term) const;
   // We were not there for so long ourselves (a suspended laptop, a stopped process): nobody is to

@@ -53,7 +53,7 @@ TEST_CASE("a line goes on after a backslash, as hashes do") {
 
 TEST_CASE("an option whose value would read as a comment is refused with its place") {
   for (const char* line : {"-i###", "-i#", "--index-url=#x", "--trusted-host=#"}) {
-    INFO(line);
+    INFO(std::string(line));
     const Error error = refused_lines(std::string("numpy\n") + line + "\n");
     CHECK(error.message.starts_with("r.txt:2: "));
     CHECK(error.message.find("reads as a comment") != std::string::npos);

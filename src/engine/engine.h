@@ -152,6 +152,7 @@ class Engine {
     // It will not be placed there, ever: what was asked for is refused, in the engine's own words.
     bool refused = false;
     bool evicted = false;  // The node was taken away: the run goes on elsewhere.
+    bool stopped = false;  // `why` is what its supervisor was told to stop for.
   };
   using Gone = std::function<void(const AttemptId&, const Going& going)>;
   virtual void on_gone(Gone gone) = 0;

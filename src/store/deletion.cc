@@ -235,11 +235,19 @@ Result<Purged> purge_run(db::Transaction& transaction, int64_t number, WallTime 
 }
 
 Result<int64_t> delete_workspace_runs(db::Transaction& transaction, int limit) {
+  TRY_SET(const int64_t shown,
+          transaction.run("UPDATE runs SET deleted = ? WHERE number IN (SELECT r.number FROM "
+                          "workspaces w CROSS JOIN runs r INDEXED BY runs_of_workspace ON "
+                          "r.workspace_id = w.id WHERE w.deleted IS NOT NULL AND r.outcome IN "
+                          "('Completed', 'Failed', 'Canceled') AND r.shelf < 4 LIMIT ?)",
+                          {kDeletedForGood, limit}));
+  if (shown > 0) return shown;
+  // Those that were deleted before their workspace, and could be restored until then.
   return transaction.run(
-      "UPDATE runs SET deleted = ? WHERE number IN (SELECT r.number FROM workspaces w CROSS JOIN "
-      "runs r INDEXED BY runs_of_workspace ON r.workspace_id = w.id WHERE w.deleted IS NOT NULL "
-      "AND r.outcome IN ('Completed', 'Failed', 'Canceled') AND r.shelf < 4 LIMIT ?)",
-      {kDeletedForGood, limit});
+      "UPDATE runs SET deleted = ? WHERE number IN (SELECT r.number FROM runs r INDEXED BY "
+      "runs_deleted CROSS JOIN workspaces w ON w.id = r.workspace_id WHERE r.deleted > ? AND "
+      "w.deleted IS NOT NULL LIMIT ?)",
+      {kDeletedForGood, kDeletedForGood, limit});
 }
 
 Result<int64_t> purge_others(db::Transaction& transaction, WallTime before) {

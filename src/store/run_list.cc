@@ -66,7 +66,7 @@ void add_one_of(Conditions& conditions, std::string_view column, const std::vect
   for (const T& value : values) conditions.values.emplace_back(value);
 }
 
-Result<std::vector<int64_t>> read_ids(db::Statement rows) {
+Result<std::vector<int64_t>> read_numbers(db::Statement rows) {
   std::vector<int64_t> found;
   while (true) {
     TRY_SET(const bool more, rows.next());
@@ -122,7 +122,7 @@ Result<Scope> scope_of(db::Db& db, const RunFilter& filter) {
     scope.workspaces = {found.id};
   } else {
     TRY_SET(db::Statement rows, db.query("SELECT id FROM workspaces WHERE deleted IS NULL"));
-    TRY_SET(scope.workspaces, read_ids(std::move(rows)));
+    TRY_SET(scope.workspaces, read_numbers(std::move(rows)));
     TRY_SET(db::Statement hidden,
             db.query("SELECT 1 FROM workspaces WHERE deleted IS NOT NULL LIMIT 1"));
     TRY_SET(scope.hides, hidden.next());
@@ -135,13 +135,13 @@ Result<Scope> scope_of(db::Db& db, const RunFilter& filter) {
     TRY_SET(db::Statement rows,
             db.query("SELECT id FROM experiments WHERE workspace_id = ? AND name = ?",
                      {*scope.workspace, filter.experiment}));
-    TRY_SET(scope.experiments, read_ids(std::move(rows)));
+    TRY_SET(scope.experiments, read_numbers(std::move(rows)));
   } else {
     TRY_SET(db::Statement rows,
             db.query("SELECT e.id FROM experiments e CROSS JOIN workspaces w ON "
                      "w.id = e.workspace_id WHERE e.name = ? AND w.deleted IS NULL",
                      {filter.experiment}));
-    TRY_SET(scope.experiments, read_ids(std::move(rows)));
+    TRY_SET(scope.experiments, read_numbers(std::move(rows)));
   }
   return scope;
 }
@@ -323,7 +323,7 @@ Result<std::vector<int64_t>> list_run_numbers(db::Db& db, const RunFilter& filte
     values.insert(values.end(), conditions.values.begin(), conditions.values.end());
     values.insert(values.end(), {before, floor, limit});
     TRY_SET(db::Statement rows, db.query_with(sql, values));
-    TRY_SET(const std::vector<int64_t> found, read_ids(std::move(rows)));
+    TRY_SET(const std::vector<int64_t> found, read_numbers(std::move(rows)));
     numbers.insert(numbers.end(), found.begin(), found.end());
     std::ranges::sort(numbers, std::greater());
     if (numbers.size() < static_cast<size_t>(limit)) continue;

@@ -61,7 +61,6 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
     if (has > stream.size)
       return give_up("the server has " + std::to_string(has) + " bytes of them");
     if (has < stream.sent) stream.stuck = 0;
-    if (has != stream.sent) stream.in_long_line = false;
     stream.sent = has;
     return {};
   }
@@ -69,11 +68,11 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
   if (!fd) return give_up(fd.error().message);
   const uint64_t size = std::min(kRecordsPiece, stream.size - stream.sent);
   TRY_SET(buffer, read_at(fd->get(), stream.sent, size, "read records"));
-  bool in_long_line = stream.in_long_line;
-  if (in_long_line) {
-    const size_t rest = buffer.find('\n');
-    in_long_line = rest == std::string::npos;
-    blank(buffer, std::min(rest, buffer.size()));
+  // Only of a line that is left out a part is ever sent. The file says it, so that it is true too
+  // after the server went back, and for a supervisor that takes over.
+  if (stream.sent > 0) {
+    TRY_SET(const std::string before, read_at(fd->get(), stream.sent - 1, 1, "read records"));
+    if (before != "\n") blank(buffer, std::min(buffer.find('\n'), buffer.size()));
   }
   size_t end = buffer.rfind('\n');
   if (end == std::string::npos && buffer.size() < kRecordsPiece) {
@@ -84,7 +83,6 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
     log_.line("records: a line is longer than 4 MB and is left out");
     blank(buffer, buffer.size());
     buffer.replace(0, kLongLine.size(), kLongLine);
-    in_long_line = true;
     end = buffer.size() - 1;
   }
   buffer.resize(end + 1);
@@ -98,7 +96,6 @@ Status Records::send_next(client::AttemptApi& server, std::string& buffer) {
     return give_up("the server has " + std::to_string(*taken) + " bytes of them");
   }
   stream.sent = *taken;
-  stream.in_long_line = in_long_line && *taken == expected;
   return {};
 }
 

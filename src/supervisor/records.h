@@ -31,10 +31,9 @@ class Records {
   struct Stream {
     fs::path file;
     uint64_t size = 0;
-    uint64_t sent = 0;          // Bytes the server has taken.
-    uint64_t stuck = 0;         // Up to here there is no whole line behind `sent`.
-    bool in_long_line = false;  // `sent` lies inside a line that is left out.
-    bool doubted = false;       // Whether the server still has them is to be asked first.
+    uint64_t sent = 0;     // Bytes the server has taken.
+    uint64_t stuck = 0;    // Up to here there is no whole line behind `sent`.
+    bool doubted = false;  // Whether the server still has them is to be asked first.
     bool given_up = false;
     bool waits() const { return !given_up && (doubted || (size > sent && size > stuck)); }
   };

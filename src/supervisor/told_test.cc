@@ -41,6 +41,34 @@ TEST_CASE("a line longer than any record is left out, and what follows it is kep
   CHECK(kept == R"(before;{"k":"line longer than 4 MB","n":"-"};after;)");
 }
 
+TEST_CASE("a server that went back inside or before a long line gets the rest, and no line less") {
+  Yard yard;
+  const fs::path sign = yard.dir.path() / "sign";
+  yard.shell(
+      "echo before >> $TRAINYARD_RECORDS; head -c 9000000 /dev/zero | tr '\\0' x >> "
+      "$TRAINYARD_RECORDS; echo >> $TRAINYARD_RECORDS; echo after >> $TRAINYARD_RECORDS; "
+      "while [ ! -e " +
+      sign.string() + " ]; do sleep 0.02; done; echo last >> $TRAINYARD_RECORDS");
+  yard.server.start();
+  yard.launch();
+  REQUIRE(eventually([&] {
+    const auto seen = yard.server.seen();
+    return seen.records.contains(0) && seen.records.at(0).ends_with("after\n");
+  }));
+  size_t left = 0;
+  SUBCASE("before") { left = 0; }
+  SUBCASE("at its beginning") { left = 7; }
+  SUBCASE("inside") { left = 7 + (4 << 20); }
+  yard.server.lose(9, 0, left);
+  REQUIRE(write_file(sign, ""));
+  CHECK(yard.wait() == kExitDone);
+  std::string kept;
+  for (const std::string& line : split(yard.server.seen().records.at(0), '\n')) {
+    if (!line.empty()) kept += line + ";";
+  }
+  CHECK(kept == R"(before;{"k":"line longer than 4 MB","n":"-"};after;last;)");
+}
+
 TEST_CASE("records told while the server is away are sent when it is back, once") {
   Yard yard;
   const fs::path go = yard.dir.path() / "go";

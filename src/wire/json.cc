@@ -41,7 +41,7 @@ Json to_json(const T& value) {
     // Most runs leave most of it out, and there are many of them.
     const bool left_out = std::is_same_v<T, Environment> || std::is_same_v<T, Recipe> ||
                           std::is_same_v<T, ImageRegistry>;
-    if (left_out && (json.empty() || json == "" || json == "system")) return;
+    if (left_out && (json.empty() || json == "" || json == "system" || json == false)) return;
     object[name] = std::move(json);
   };
   T::fields(value, add);

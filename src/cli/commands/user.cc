@@ -20,7 +20,8 @@ constexpr Option kUserTokenOptions[] = {
     {"--kind", Takes::value, "KIND", "user, or node: lets one machine join, once; else user."},
     {"--expires", Takes::value, "TIME",
      "How long it is good for: 12h, 30d (default: as long as the token you use, else for ever)."},
-    {"--role", Takes::value, "ROLE", "At most this role (default: the user's)."},
+    {"--role", Takes::value, "ROLE",
+     "reader, submitter or admin: at most this role (default: the user's)."},
 };
 constexpr Option kTokenIds[] = {
     {"--id -i", Takes::value, "ID", "The token's number, from: trainyard token list"},

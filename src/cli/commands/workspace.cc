@@ -10,13 +10,13 @@ constexpr Option kWorkspaceCreateRows[] = {
     {"--location -l", Takes::value, "PLACE", "Taken from scripts for Azure; without meaning here."},
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; else on the server."},
-    {"--access", Takes::value, "WHOM", "Whom it lets in: everyone or members (default: everyone)."},
+    {"--access", Takes::value, "WHOM", "everyone or members: whom it lets in (default: everyone)."},
     {"--friendly-name -f", Takes::value, "NAME", "", Since::later},
 };
 constexpr Option kWorkspaceUpdateRows[] = {
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; '': on the server."},
-    {"--access", Takes::value, "WHOM", "Whom it lets in: everyone or members."},
+    {"--access", Takes::value, "WHOM", "everyone or members: whom it lets in."},
     {"--retention", Takes::value, "TIME",
      "Delete runs that ended longer ago, as in 90d (default: 0, none)."},
 };

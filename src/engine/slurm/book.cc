@@ -245,7 +245,9 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
   const bool reported = entries_.contains({attempt.run, attempt.number + 1});
   if (entry.stage == Stage::over && reported && phase == Phase::ended && !entry.cancelled) {
     const Ending ending = ending_of(job, server_url_);
-    gone_.emplace_back(attempt, Engine::Going{.why = ending.words, .evicted = ending.evicted});
+    gone_.emplace_back(
+        attempt,
+        Engine::Going{.why = ending.words, .evicted = ending.evicted, .stopped = ending.stopped});
   }
   if (entry.stage == Stage::gone || entry.stage == Stage::over) {
     // A controller that came back with an older memory may run it once more.
@@ -277,7 +279,11 @@ void Book::see(const AttemptId& attempt, Entry& entry, const Job& job, SteadyTim
       ending.words = fmt::format("its Slurm job {} was cancelled", job.id());
     }
     return tell_gone(attempt, entry,
-                     {.why = ending.words, .refused = cut, .evicted = ending.evicted}, now);
+                     {.why = ending.words,
+                      .refused = cut,
+                      .evicted = ending.evicted,
+                      .stopped = ending.stopped && !entry.cancelled},
+                     now);
   }
   if (lasts(entry.ending, phase == Phase::ending, patience_.ending)) {
     return tell_gone(attempt, entry, {.why = "its Slurm job does not get done with ending"}, now);

@@ -199,7 +199,7 @@ std::vector<Node> parse_nodes(std::string_view text) {
   std::vector<Node> nodes;
   each_line(text, [&](std::string_view line) {
     const auto field = fields(line, 7);
-    if (!field) return;
+    if (!field || field->front().empty()) return;
     Node node;
     node.name = (*field)[0];
     std::string_view partition = (*field)[1];

@@ -44,6 +44,11 @@ TEST_CASE("a queue is read as Slurm 22.05 prints it") {
   CHECK(jobs[5].limit == seconds(86400));
 }
 
+TEST_CASE("a line that names no node is left out") {
+  CHECK(parse_nodes("|spot|idle|0/4/0/4|7000|(null)|30:00|none\n").empty());
+  CHECK(parse_nodes("n1|spot|idle|0/4/0/4|7000|(null)|30:00|none\n").size() == 1);
+}
+
 TEST_CASE("a line that is no job is left out and harms no other") {
   const std::string text = std::string("a comment's second line\n|||||||||||||\n\n") + kQueue;
   CHECK(parse_queue(text).size() == 6);

@@ -117,9 +117,11 @@ Ending failed(const Job& job, std::string_view server_url) {
     case ScriptExit::stopped:
       // A cancel is CANCELLED, a node's failure NODE_FAIL, whatever the script exits with.
       if (!ran_to_its_limit(job)) {
-        return {"Slurm took its nodes back" + on + ": it was preempted, or sent a SIGTERM", true};
+        return {"Slurm took its nodes back" + on + ": it was preempted, or sent a SIGTERM", true,
+                true};
       }
-      return {"its time in Slurm was over (limit " + format_duration(*job.limit) + ")"};
+      return {"its time in Slurm was over (limit " + format_duration(*job.limit) + ")", false,
+              true};
     case ScriptExit::no_tool:
       return {"its node" + on + " has none of curl, wget, python3 to reach " +
               std::string(server_url)};
@@ -216,19 +218,22 @@ bool is_for_nodes(std::string_view reason) {
 Ending ending_of(const Job& job, std::string_view server_url) {
   const std::string on = job.node_list.empty() ? "" : " on " + job.node_list;
   const std::string id = fmt::format("its Slurm job {}", job.id());
-  if (job.state == "PREEMPTED") return {"Slurm gave its nodes to another job (PREEMPTED)", true};
-  if (job.state == "NODE_FAIL") return {"a node of it failed" + on + " (NODE_FAIL)", true};
+  if (job.state == "PREEMPTED") {
+    return {"Slurm gave its nodes to another job (PREEMPTED)", true, true};
+  }
+  if (job.state == "NODE_FAIL") return {"a node of it failed" + on + " (NODE_FAIL)", true, true};
   if (job.state == "BOOT_FAIL" || job.state == "LAUNCH_FAILED") {
     return {"a node of it did not come up" + on + " (" + job.state + ")", true};
   }
   if (job.state == "TIMEOUT") {
     const std::string limit = job.limit ? " of " + format_duration(*job.limit) : "";
-    return {"its time limit in Slurm" + limit + " was over (TIMEOUT)"};
+    return {"its time limit in Slurm" + limit + " was over (TIMEOUT)", false, true};
   }
-  if (job.state == "DEADLINE") return {"its deadline in Slurm has passed (DEADLINE)"};
+  if (job.state == "DEADLINE") return {"its deadline in Slurm has passed (DEADLINE)", false, true};
   if (job.state == "OUT_OF_MEMORY") return {"it used more memory than it asked for" + on};
   if (job.state == "CANCELLED") {
-    return {id + " was cancelled in Slurm (CANCELLED), by its user there or an administrator"};
+    return {id + " was cancelled in Slurm (CANCELLED), by its user there or an administrator",
+            false, true};
   }
   if (job.state == "FAILED") return failed(job, server_url);
   if (job.state == "COMPLETED") return {id + " has ended"};

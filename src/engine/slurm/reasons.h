@@ -33,6 +33,7 @@ bool is_for_nodes(std::string_view reason);
 struct Ending {
   std::string words;
   bool evicted = false;  // The node was taken away, by whatever.
+  bool stopped = false;  // It did not end by itself: the words say why.
 };
 Ending ending_of(const Job& job, std::string_view server_url);
 
