@@ -20,7 +20,7 @@
 namespace trainyard::env {
 namespace {
 
-constexpr auto kTryWait = milliseconds(20'000);
+constexpr auto kTryWait = milliseconds(60'000);      // A machine under load needs seconds for it.
 constexpr const char* kAccount = "trainyard-build";  // Used where the machine has it.
 constexpr unsigned kNobody = 65534;
 constexpr int kDepthMax = 200;  // Of folders that a build leaves.

@@ -389,9 +389,12 @@ TEST_CASE("what ranks write into a shared environment is theirs alone") {
   const fs::path root = shelf / "hash" / "root";
   REQUIRE(make_dirs(root));
   REQUIRE(write_file(root / "module.py", "as it was"));
-  SharedRoot shared{.shelf = shelf, .root = root, .layer = temp.path() / "one", .below = {}};
-  REQUIRE(make_dirs(shared.layer));
+  SharedRoot shared{.shelf = shelf, .root = root, .layer = {}, .below = {}};
+  int layers = 0;
   const auto said = [&](const std::string& script) {
+    // A layer is used once.
+    shared.layer = temp.path() / ("layer-" + std::to_string(++layers));
+    REQUIRE(make_dirs(shared.layer));
     RankCommand command = shell("cd " + root.string() + "; " + script);
     command.shared = shared;
     return carry(prepare({command}, temp.path(), Isolation::pid_namespace)).output;
@@ -409,8 +412,6 @@ TEST_CASE("what ranks write into a shared environment is theirs alone") {
   }
   // The ranks begin with what their preparation has installed.
   shared.below = shared.layer;
-  shared.layer = temp.path() / "two";
-  REQUIRE(make_dirs(shared.layer));
   CHECK(said("cat module.py new; rm module.py; ls") == "changed\ny\nnew\n");
   CHECK(read_file(root / "module.py").value() == "as it was");
 }
