@@ -84,8 +84,8 @@ TEST_CASE("people see a table of several and lines about one") {
   CHECK(table.rows[1] ==
         std::vector<std::string>{"local", "local", "ready", "1 to 1", "", "0", "1"});
   const std::string lines = compute_view(a_cluster()).text({});
-  for (const char* part : {"runs       7 queued, 2 live\n", "idle       down after 300 s\n",
-                           "setup      module load a\nsetup      module load b\n"}) {
+  for (const char* part : {"runs          7 queued, 2 live\n", "idle          down after 300 s\n",
+                           "setup         module load a\nsetup         module load b\n"}) {
     CAPTURE(lines);
     CHECK(lines.find(part) != std::string::npos);
   }
@@ -108,9 +108,9 @@ TEST_CASE("how many nodes are up is shown in both shapes and to people") {
   CHECK(first["targetNodeCount"] == 3);
   CHECK(first["nodeStateCounts"]["unusableNodeCount"] == 1);
   const std::string lines = compute_view(compute).text({});
-  CHECK(lines.find("up         1 of 3 wanted: 1 running, 2 starting, 1 unusable\n") !=
+  CHECK(lines.find("up            1 of 3 wanted: 1 running, 2 starting, 1 unusable\n") !=
         std::string::npos);
-  CHECK(lines.find("trouble    Slurm does not answer\n") != std::string::npos);
+  CHECK(lines.find("trouble       Slurm does not answer\n") != std::string::npos);
 }
 
 TEST_CASE("a node is shown in the words of either generation and in ours") {

@@ -117,7 +117,7 @@ TEST_CASE("packages asked for beside a name are put upon it") {
   asked.recipe.requirements = {"tqdm"};
   asked.arguments = {"--ipc", "host"};
   const auto made = home.resolved(asked);
-  REQUIRE(made);
+  REQUIRE_MESSAGE(made, made.error().message);
   CHECK(made->recipe.requirements == Words{"numpy", "tqdm"});
   CHECK(made->arguments == Words{"--ipc", "host"});
   CHECK(made->hash != home.resolved(named("mine"))->hash);

@@ -3,6 +3,8 @@
 #include <array>
 #include <optional>
 
+#include "base/text.h"
+
 namespace trainyard {
 namespace {
 
@@ -245,6 +247,13 @@ Result<RunStatus> run_status_from(std::string_view name) {
   return fail(ErrorKind::invalid, "'" + std::string(name) + "' is not a status",
               "Known: NotStarted, Queued, Provisioning, Preparing, Starting, Running, Finalizing, "
               "CancelRequested, Completed, Failed, Canceled.");
+}
+
+Result<RunStatus> run_status_in_any_case(std::string_view word) {
+  for (const auto& [status, known] : kNames) {
+    if (lower(known) == lower(word)) return status;
+  }
+  return run_status_from(word);
 }
 
 bool is_final(RunStatus status) { return status >= RunStatus::completed; }

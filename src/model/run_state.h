@@ -33,6 +33,8 @@ enum class RunStatus {
 // The contract's words: "NotStarted", "Queued", …
 std::string_view to_string(RunStatus status);
 Result<RunStatus> run_status_from(std::string_view name);
+// The same for what a person typed.
+Result<RunStatus> run_status_in_any_case(std::string_view word);
 bool is_final(RunStatus status);
 
 // What decides a run's next step, and nothing else.

@@ -142,6 +142,8 @@ TEST_CASE("a status has the contract's name, both ways") {
     CHECK(*back == status);
   }
   CHECK(!run_status_from("Done"));
+  CHECK(run_status_in_any_case("cancelrequested") == RunStatus::cancel_requested);
+  CHECK(!run_status_in_any_case("done"));
 }
 
 namespace {

@@ -75,23 +75,13 @@ Result<std::vector<int64_t>> read_numbers(db::Statement rows) {
   }
 }
 
-// The contract's word in any case.
-Result<RunStatus> status_of(std::string_view word) {
-  const std::string wanted = lower(word);
-  for (int i = 0; i <= static_cast<int>(RunStatus::canceled); ++i) {
-    const auto status = static_cast<RunStatus>(i);
-    if (lower(to_string(status)) == wanted) return status;
-  }
-  return run_status_from(word);
-}
-
 Status add_statuses(Scope& scope, std::string_view words) {
   if (words.empty()) {
     scope.outcomes.assign(kOutcomes.begin(), kOutcomes.end());
     return {};
   }
   for (const std::string& word : split(words, ',')) {
-    TRY_SET(const RunStatus status, status_of(trim(word)));
+    TRY_SET(const RunStatus status, run_status_in_any_case(trim(word)));
     const std::string_view outcome = is_final(status) ? to_string(status) : std::string_view();
     if (!is_final(status)) scope.statuses.push_back(to_string(status));
     if (std::ranges::find(scope.outcomes, outcome) == scope.outcomes.end()) {

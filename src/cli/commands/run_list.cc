@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 #include "cli/run_pages.h"
@@ -56,6 +57,10 @@ Result<int> run_list(Context& context) {
                          .target = args.value("compute-target-name"),
                          .user = args.value("user"),
                          .parent = args.value("parent-run-id")};
+  if (!query.status.empty()) {
+    for (const std::string& word : split(query.status, ','))
+      TRY(run_status_in_any_case(trim(word)));
+  }
   if (args.has("tags")) query.tags = wire::dump(wanted_tags(args.values("tags")));
   TRY_SET(query.workspace, context.workspace());
   const WallTime now = context.clock().wall();
