@@ -26,7 +26,7 @@ Status add_finished_runs(Store& store, int count) {
               {count, experiment, at, at, at, at}));
     TRY(t.run("INSERT INTO run_specs " + numbers + "SELECT i, ? FROM n", {count, json}));
     TRY(t.run("INSERT INTO attempts " + numbers +
-                  "SELECT i, 1, 'here', ?, ?, ?, 'ended', 6, 0.1, 0, 0, '', 1, '', 0, '' FROM n",
+                  "SELECT i, 1, 'here', ?, ?, ?, 'ended', 6, 0.1, 0, 0, '', 1, '', 0, '', 0 FROM n",
               {count, at, at, at}));
     TRY(t.run("INSERT INTO events " + numbers +
                   ", k (seq, kind) AS (VALUES (1, 'submitted'), (2, 'queued'), (3, "
