@@ -322,8 +322,7 @@ TEST_CASE("a setup that fails is told with its last lines, however it fails") {
 TEST_CASE("a setup that fails where no server answers is Slurm's to tell") {
   JobNode node;
   JobPlan plan = node.plan();
-  plan.server_url = "http://127.0.0.1:1";
-  plan.setup = "false";
+  plan.setup = "ty_server=http://127.0.0.1:1; false";  // It goes away after the hand-over.
   ProgramOptions options = node.options(plan);
   std::string script = node.read("script");
   const std::string patience = "ty_tell_s=20";
