@@ -79,7 +79,7 @@ Result<int> run_delete(Context& context) {
       context.say("run " + name + " is " + deletion_words(*answer, "run restore " + name));
     }
   }
-  TRY(context.print(deleted, any_view()));
+  if (!failed || !deleted.empty()) TRY(context.print(deleted, any_view()));
   if (failed) return std::unexpected(*std::move(failed));
   return kExitOk;
 }
