@@ -24,6 +24,8 @@ microseconds read_clock(clockid_t id) {
 
 }  // namespace
 
+microseconds thread_cpu_time() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
+
 WallTime choose_start(WallTime machine, WallTime newest_on_record) {
   if (machine >= kPlausible && newest_on_record - machine > kStepMax) return machine;
   return std::max(machine, newest_on_record);

@@ -30,6 +30,9 @@ class Clock {
   virtual bool sleep_until(SteadyTime when, std::stop_token stop) = 0;
 };
 
+// The CPU time that this thread has used: how much work something is, on a busy machine too.
+microseconds thread_cpu_time();
+
 // The machine's clock read at the start and carried on by the boot clock (which counts a suspended
 // laptop's sleep too). So a step of the wall clock by an hour changes no duration and no order.
 // `not_before` is the newest time already on record: a restart never hands out an older one.
