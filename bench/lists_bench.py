@@ -94,6 +94,7 @@ class BigHome:
         database = next((self.path / "home").glob("*.db"))
         with sqlite3.connect(database) as db:
             db.execute("PRAGMA synchronous = OFF")
+            db.execute("PRAGMA cache_size = -500000")  # kB: else the indexes are read again and again.
             self.fill(db)
         db.close()
         self.server("start")

@@ -45,9 +45,8 @@ struct Deleting : Yard {
   void let_a_week_pass() { change("UPDATE runs SET deleted = deleted - 691200000000"); }
   Json listed(http::Client& client, const std::string& query = "") {
     Json ids = Json::array();
-    for (const Json& run : json_of(fetch(client, "/api/v1/runs" + query))["items"]) {
-      ids.push_back(run["id"]);
-    }
+    const Json page = json_of(fetch(client, "/api/v1/runs" + query));
+    for (const Json& run : page["items"]) ids.push_back(run["id"]);
     return ids;
   }
 

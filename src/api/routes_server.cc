@@ -127,14 +127,14 @@ Result<http::Response> collect_garbage(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   TRY_SET(const bool dry_run, wire::bool_member(body, "dryRun"));
   Collector* collector = call.house.collector;
-  if (collector == nullptr) return fail(ErrorKind::unavailable, "this server collects nothing");
+  if (collector == nullptr) return fail(ErrorKind::conflict, "this server collects nothing");
   TRY(collector->begin(dry_run ? Collector::Mode::dry_run : Collector::Mode::remove));
   return answer(collector->state(), 202);
 }
 
 Result<http::Response> show_collection(const Call& call) {
   if (call.house.collector == nullptr) {
-    return fail(ErrorKind::unavailable, "this server collects nothing");
+    return fail(ErrorKind::conflict, "this server collects nothing");
   }
   return answer(call.house.collector->state());
 }
