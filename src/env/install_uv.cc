@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "env/index_settings.h"
 #include "env/install.h"
+#include "env/lock.h"
 
 namespace trainyard::env {
 namespace {
@@ -115,11 +116,14 @@ class UvInstall {
   }
 
   Result<Hashes> run() {
-    if (install_.made) return build_apart(install_.lines, install_.exact);
+    if (install_.made) {
+      TRY_SET(Hashes hashes, build_apart(install_.lines, install_.exact));
+      return hashes.empty() ? hashes_of_installed() : hashes;
+    }
     std::vector<std::string> lines = install_.lines;
     const bool resolves = needs_exact();
     if (resolves) {
-      TRY_SET(lines, find_exact());
+      TRY_SET(lines, find_exact(install_.lines, Needs::too));
     }
     const bool alone = resolves || install_.exact;
     const Status wheels = install_wheels(lines, alone);
@@ -165,12 +169,25 @@ class UvInstall {
     return write_file(file, join(lines, "\n") + "\n");
   }
 
+  // Upon conda's packages uv decides what to install when it sees them; the hashes of that are
+  // looked up afterwards. An index that has none for a package leaves the lock without.
+  Hashes hashes_of_installed() {
+    std::vector<std::string> installed =
+        read_lock(install_.root(), "conda").value_or(std::vector<std::string>());
+    std::erase_if(installed, [](const std::string& line) { return line.find("==") == line.npos; });
+    if (installed.empty()) return {};
+    const auto exact = find_exact(installed, Needs::not_looked_at);
+    return exact ? hashes_in(*exact) : Hashes();
+  }
+
+  enum class Needs { too, not_looked_at };  // What packages need themselves.
+
   // Every package with its exact version and hashes. Code of packages may run: one without a wheel
   // says what it needs by its build backend.
-  Result<std::vector<std::string>> find_exact() {
+  Result<std::vector<std::string>> find_exact(const std::vector<std::string>& asked, Needs needs) {
     const fs::path folder = install_.folder / "resolve";
     TRY(make_dirs(folder));
-    TRY(write_lines(folder / "requirements.txt", install_.lines));
+    TRY(write_lines(folder / "requirements.txt", asked));
     std::vector<std::string> words = {"pip",
                                       "compile",
                                       "requirements.txt",
@@ -182,6 +199,7 @@ class UvInstall {
                                       "--strip-extras",
                                       "-o",
                                       "exact.txt"};
+    if (needs == Needs::not_looked_at) words.emplace_back("--no-deps");
     if (!install_.constraints.empty()) {
       TRY(write_lines(folder / "constraints.txt", install_.constraints));
       words.insert(words.end(), {"-c", "constraints.txt"});
@@ -200,10 +218,11 @@ class UvInstall {
       return !trim(line).starts_with("--hash=") && !line.ends_with('\\');
     };
     watcher_.progress("resolving");
-    const Status resolved =
-        run_step(in_sandbox(step(std::move(words), folder, cache), install_, settings_,
-                            Code::packages, {folder}, folder / "tmp"),
-                 "uv", install_, watcher_, is_logged);
+    std::vector<fs::path> seen = {folder};
+    if (install_.made) seen.push_back(install_.root());  // Its interpreter.
+    const Status resolved = run_step(in_sandbox(step(std::move(words), folder, cache), install_,
+                                                settings_, Code::packages, seen, folder / "tmp"),
+                                     "uv", install_, watcher_, is_logged);
     if (apart) TRY(apart->end());
     if (!resolved && settings_.refusal && needs_building(resolved.error())) {
       return std::unexpected(refused(resolved.error()));
@@ -215,7 +234,7 @@ class UvInstall {
       return fail(ErrorKind::invalid, "uv has resolved nothing");
     }
     TRY_SET(const std::string text, read_file(file));
-    TRY_SET(std::vector<std::string> lines, parse_exact_lines(text, install_.lines));
+    TRY_SET(std::vector<std::string> lines, parse_exact_lines(text, asked));
     // The user's own hashes say more than all that the index has of a version.
     const Hashes own = hashes_in(install_.lines);
     for (std::string& line : lines) {

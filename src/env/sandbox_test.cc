@@ -69,6 +69,7 @@ TEST_CASE("a confined program sees its own folders and the system, and nothing o
 TEST_CASE("a home inside of what is shown is hidden all the same") {
   SandboxPlace place;
   if (!place.sandbox) return;
+  REQUIRE(chmod(place.temp.path().c_str(), 0755) == 0);  // Another account passes through it.
   const Access access{.code = Code::packages,
                       .readable = {place.temp.path()},
                       .writable = {place.own},
