@@ -75,6 +75,12 @@ class OfflineRun(ReportedRun):
         """There is nobody to ask; the script goes on."""
         self._status = "Canceled"
 
+    def delete(self, now: bool = False) -> None:
+        """There is nothing to delete: no server keeps this run."""
+
+    def restore(self) -> None:
+        """The same."""
+
     # ---- for the other modules ----
 
     def _make_child(self, run_id: str, name: str | None, outputs: str | None) -> OfflineRun:

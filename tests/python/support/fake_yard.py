@@ -231,6 +231,8 @@ class Yard:
             if (run_id, path) not in self.files:
                 raise Refusal(404, "not_found", f"the run has no file {path}")
             return 200, self.files[run_id, path][1][int(query.get("from", 0)):]
+        if what == "GET blobs":
+            return 200, self.blobs[rest[1]]
         if what == "GET snapshot":
             return 200, self.blobs[run["snapshotId"]]
         raise Refusal(404, "not_found", f"no such route: {what}")
