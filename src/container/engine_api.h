@@ -69,6 +69,9 @@ class EngineApi {
   using Watch = std::function<Status(const Progress&)>;
 
   Status pull(const std::string& name, const Credentials& credentials, const Watch& watch);
+  // Asks the registry whether the credentials may have the image. Docker's own pull by a digest
+  // does not: it takes the manifest from its cache. Nothing to ask of podman, whose pull does.
+  Status check_registry(const std::string& name, const Credentials& credentials);
   // A docker archive or a tar of an OCI layout -> the image's name or id.
   Result<std::string> load(const Fd& file, const fs::path& path, const Watch& watch);
   // The tar of a root filesystem, called `tag` from now on -> the image's id.

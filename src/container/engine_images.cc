@@ -150,6 +150,19 @@ Result<EngineApi::Image> EngineApi::image(std::string_view name) {
   return image;
 }
 
+Status EngineApi::check_registry(const std::string& name, const Credentials& credentials) {
+  if (address_.podman) return {};
+  auto asked = image_request(http::Method::get, "/distribution/" + in_path(name) + "/json");
+  if (!credentials.username.empty()) {
+    asked.headers["x-registry-auth"] = base64url(wire::dump(credentials_json(credentials)));
+  }
+  auto answer = ask(std::move(asked), "get the image " + name);
+  if (answer) return {};
+  Error error = std::move(answer).error();
+  if (error.kind == ErrorKind::unavailable) error.kind = kind_of_words(error.message);
+  return std::unexpected(std::move(error));
+}
+
 // A stream of JSON objects, one a line; what fails comes in one of them, after a status of 200.
 Status EngineApi::follow(http::ClientRequest request, std::string_view doing, const Watch& watch,
                          const std::function<void(const wire::Json&)>& also) {

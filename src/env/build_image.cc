@@ -95,6 +95,7 @@ class ImageBuilder {
   Status hide_fetched(const std::set<std::string>& before, const std::string& server);
   Result<std::string> make();
   Result<std::string> find_locked();
+  Status pull(const std::string& name);
   Result<std::string> fetch(const std::string& name);
   Result<std::string> load_layout(const std::string& reference);
   Status check_dockerfile(const std::string& dockerfile);
@@ -275,9 +276,14 @@ Result<std::string> ImageBuilder::find_locked() {
   }
   for (const std::string& line : environment_.lock) {
     if (line.find('@') == std::string::npos) continue;
-    if (api_.pull(line, credentials(), PullWatch(watcher_))) return line;
+    if (pull(line)) return line;
   }
   return std::string();
+}
+
+Status ImageBuilder::pull(const std::string& name) {
+  if (name.find('@') != std::string::npos) TRY(api_.check_registry(name, credentials()));
+  return api_.pull(name, credentials(), PullWatch(watcher_));
 }
 
 Result<std::string> ImageBuilder::fetch(const std::string& name) {
@@ -302,7 +308,7 @@ Result<std::string> ImageBuilder::fetch(const std::string& name) {
     return name;
   }
   watcher_.line("Fetching the image " + name);
-  if (Status pulled = api_.pull(name, credentials(), PullWatch(watcher_)); !pulled) {
+  if (Status pulled = pull(name); !pulled) {
     Error error = std::move(pulled).error();
     if (error.kind == ErrorKind::denied) {
       error.hint = "Give the registry's address, the user's name and the secret with the password.";
@@ -348,7 +354,11 @@ Status ImageBuilder::check_dockerfile(const std::string& dockerfile) {
   TRY_SET(const Fd file, open_beneath(folder.get(), dockerfile));
   TRY_SET(const std::string text, container::read_document(file, dockerfile));
   for (const std::string& image : images_in(text, recipe_.build_arguments)) {
-    if (!may_be_anothers(image) && image.find('$') == std::string::npos) continue;
+    if (!may_be_anothers(image) && image.find('$') == std::string::npos) {
+      const bool fetches = image.find('@') != std::string::npos && !api_.image(image);
+      if (fetches) TRY(api_.check_registry(image, credentials()));
+      continue;
+    }
     return fail(ErrorKind::denied,
                 "Dockerfile: only an admin may build from the image '" + image + "'",
                 "Name it as a registry does, NAME:TAG, without an id and without ${A:-B}.");

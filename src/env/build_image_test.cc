@@ -176,10 +176,13 @@ TEST_CASE("an image of a private registry comes with the password, and not witho
     CHECK_FALSE(place.build({.image = name}).has_value());
     Environment limited;
     limited.limited = true;
-    built.dockerfile = "FROM " + made->image + "\nCMD [\"true\"]\n";
-    const auto by_id = place.build(built, limited);
-    REQUIRE_FALSE(by_id.has_value());
-    CHECK(by_id.error().kind == ErrorKind::denied);
+    for (const std::string& from : {made->image, *digest}) {
+      CAPTURE(from);
+      built.dockerfile = "FROM " + from + "\nCMD [\"true\"]\n";
+      const auto refused_again = place.build(built, limited);
+      REQUIRE_FALSE(refused_again.has_value());
+      CHECK(refused_again.error().kind == ErrorKind::denied);
+    }
 
     const auto none = place.build({.image = engine->registry + "/private/none:1"}, environment);
     INFO(message_of(none));
