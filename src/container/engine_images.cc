@@ -294,7 +294,7 @@ Status EngineApi::remove_image(const std::string& name) {
 
 Result<std::set<std::string>> EngineApi::image_names() {
   TRY_SET(const http::Response answer,
-          ask(image_request(http::Method::get, "/images/json?digests=1"), "list images"));
+          ask(image_request(http::Method::get, "/images/json"), "list images"));
   TRY_SET(const wire::Json images, wire::parse(answer.body));
   std::set<std::string> names;
   for (const wire::Json& image : images) {

@@ -95,6 +95,7 @@ class ImageBuilder {
   Status hide_fetched(const std::set<std::string>& before, const std::string& server);
   Result<std::string> make();
   Result<std::string> find_locked();
+  bool has(const std::string& name);
   Status pull(const std::string& name);
   Result<std::string> fetch(const std::string& name);
   Result<std::string> load_layout(const std::string& reference);
@@ -281,6 +282,13 @@ Result<std::string> ImageBuilder::find_locked() {
   return std::string();
 }
 
+// Under this very name: podman finds an image by its digest whatever it is called.
+bool ImageBuilder::has(const std::string& name) {
+  const auto image = api_.image(name);
+  if (!image || name.find('@') == std::string::npos) return image.has_value();
+  return std::ranges::find(image->digests, name) != image->digests.end();
+}
+
 Status ImageBuilder::pull(const std::string& name) {
   if (name.find('@') != std::string::npos) TRY(api_.check_registry(name, credentials()));
   return api_.pull(name, credentials(), PullWatch(watcher_));
@@ -303,7 +311,7 @@ Result<std::string> ImageBuilder::fetch(const std::string& name) {
       name.starts_with("docker-archive:")) {
     return load_layout(name);
   }
-  if (const auto here = api_.image(name)) {
+  if (has(name)) {
     watcher_.line("The image " + name + " is here already.");
     return name;
   }
@@ -354,11 +362,11 @@ Status ImageBuilder::check_dockerfile(const std::string& dockerfile) {
   TRY_SET(const Fd file, open_beneath(folder.get(), dockerfile));
   TRY_SET(const std::string text, container::read_document(file, dockerfile));
   for (const std::string& image : images_in(text, recipe_.build_arguments)) {
-    if (!may_be_anothers(image) && image.find('$') == std::string::npos) {
-      const bool fetches = image.find('@') != std::string::npos && !api_.image(image);
-      if (fetches) TRY(api_.check_registry(image, credentials()));
-      continue;
-    }
+    const bool digest = image.find('@') != std::string::npos;
+    const bool unclear = may_be_anothers(image) || image.find('$') != std::string::npos ||
+                         (digest && !has(image) && api_.image(image));
+    if (!unclear && digest && !has(image)) TRY(api_.check_registry(image, credentials()));
+    if (!unclear) continue;
     return fail(ErrorKind::denied,
                 "Dockerfile: only an admin may build from the image '" + image + "'",
                 "Name it as a registry does, NAME:TAG, without an id and without ${A:-B}.");
