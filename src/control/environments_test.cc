@@ -116,7 +116,7 @@ TEST_CASE("packages asked for beside a name are put upon it") {
   Environment asked = named("mine");
   asked.recipe.requirements = {"tqdm"};
   asked.arguments = {"--ipc", "host"};
-  const auto made = home.resolved(asked);
+  const auto made = home.resolved(asked, Role::admin);
   REQUIRE_MESSAGE(made, made.error().message);
   CHECK(made->recipe.requirements == Words{"numpy", "tqdm"});
   CHECK(made->arguments == Words{"--ipc", "host"});
