@@ -169,6 +169,15 @@ class UvInstall {
     return write_file(file, join(lines, "\n") + "\n");
   }
 
+  enum class Needs { too, not_looked_at };  // What packages need themselves.
+
+  Hashes look_up_hashes(const std::vector<std::string>& installed, Needs needs) {
+    const auto exact = find_exact(installed, needs);
+    if (exact) return hashes_in(*exact);
+    watcher_.line("Hashes of packages were not found: " + exact.error().message);
+    return {};
+  }
+
   // Upon conda's packages uv decides what to install when it sees them; the hashes of that are
   // looked up afterwards. An index that has none for a package leaves the lock without.
   Hashes hashes_of_installed() {
@@ -176,11 +185,11 @@ class UvInstall {
         read_lock(install_.root(), "conda").value_or(std::vector<std::string>());
     std::erase_if(installed, [](const std::string& line) { return line.find("==") == line.npos; });
     if (installed.empty()) return {};
-    const auto exact = find_exact(installed, Needs::not_looked_at);
-    return exact ? hashes_in(*exact) : Hashes();
+    Hashes hashes = look_up_hashes(installed, Needs::not_looked_at);
+    // uv hashes a wheel that lies in a folder only when it reads what the wheel needs.
+    if (hashes.size() < installed.size()) hashes.merge(look_up_hashes(installed, Needs::too));
+    return hashes;
   }
-
-  enum class Needs { too, not_looked_at };  // What packages need themselves.
 
   // Every package with its exact version and hashes. Code of packages may run: one without a wheel
   // says what it needs by its build backend.
