@@ -416,10 +416,10 @@ TEST_CASE("what an ended attempt, a node token or a machine may use") {
   const std::string node = make("/api/v1/node-tokens", "{}", "token");
   const std::string other = make("/api/v1/node-tokens", "{}", "token");
   http::Client joining = yard.over_tcp(other);
-  const std::string machine = json_of(send(
-      joining, post, "/api/v1/machines",
-      R"({"uid":"u1","facts":{"host":"h","version":"1","cpus":2,"memoryBytes":1073741824,"gpus":[]}})"))
-      ["credential"];
+  const std::string machine = json_of(
+      send(joining, post, "/api/v1/machines",
+           R"({"uid":"u1","facts":{"host":"h","version":"1","cpus":2,"memoryBytes":1073741824,)"
+           R"("gpus":[]}})"))["credential"];
   for (const RouteRow& route : all_routes()) {
     if (route.needs == Needs::nothing) continue;
     CAPTURE(name_of(route.method, route.pattern));
