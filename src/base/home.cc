@@ -177,8 +177,9 @@ std::vector<Tightened> tighten_home(const Home& home) {
     tighten(folder, kMode, all);
   }
   const std::string database = home.database().string();
-  for (const fs::path& file : {fs::path(database), fs::path(database + "-wal"),
-                               fs::path(database + "-shm"), home.secrets_key(), home.log()}) {
+  // Not the key of secrets: others may have read it, so that its owner must look (seal::Box).
+  for (const fs::path& file :
+       {fs::path(database), fs::path(database + "-wal"), fs::path(database + "-shm"), home.log()}) {
     tighten(file, kFileMode, all);
   }
   return all;
