@@ -90,7 +90,9 @@ TEST_CASE("bodies beyond the memory for them are answered 503, and it comes back
   test.start();
   const std::string large = head("Authorization: good\r\nContent-Length: 700000\r\n");
   auto first = std::make_unique<RawClient>(test.server->port());
-  first->send(large + "some");
+  first->send(head("Authorization: good\r\nExpect: 100-continue\r\nContent-Length: 700000\r\n"));
+  CHECK(first->read("\r\n\r\n").starts_with("HTTP/1.1 100 "));  // Its memory is reserved.
+  first->send("some");
   for (const std::string& request :
        {large, head("Authorization: good\r\nTransfer-Encoding: chunked\r\n") + "aae60\r\n"}) {
     const auto refused = [&] {
