@@ -6,7 +6,10 @@ import re
 
 FILE_MAX = 1 << 20  # A larger one is no run configuration.
 
-_KEY = re.compile(rb"[A-Za-z0-9_-]*password", re.IGNORECASE)
+KEY_MAX = 256  # Bytes. Without an end, a long word would be looked through again and again.
+
+_KEY_END = re.compile(rb"password", re.IGNORECASE)
+_KEY_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _NOTHING = (b"", b"null", b"~", b'""', b"''")
 _BLANKS = b" \t\r\n"
 
@@ -23,9 +26,13 @@ def without_passwords(text: bytes) -> bytes | None:
     kept = b""
     done = 0
     at = 0
-    while (found := _KEY.search(text, at)) is not None:
+    while (found := _KEY_END.search(text, at)) is not None:
+        key = found.start()
+        first = max(done, key - KEY_MAX)
+        while key > first and text[key - 1] in _KEY_BYTES:
+            key -= 1
         at = found.end()
-        begin, end = _value(text, found.start(), at)
+        begin, end = _value(text, key, at)
         if text[begin:end].strip(_BLANKS) in _NOTHING:
             continue
         kept += text[done:begin]

@@ -112,7 +112,8 @@ Status check_may(const store::Identity& identity, Needs needs, Attempts attempts
   if (needed && identity.role < *needed) {
     return denied(identity.user + " is " + std::string(to_string(identity.role)) +
                       "; this needs the role " + std::string(to_string(*needed)),
-                  "An admin gives roles with: trainyard user create NAME --role ROLE");
+                  "An admin gives it with: trainyard user update " + identity.user + " --role " +
+                      std::string(to_string(*needed)));
   }
   if (needs == Needs::local_admin && !unix_socket) {
     return denied("this is only possible over the Unix socket of the home",

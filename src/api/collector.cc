@@ -111,7 +111,9 @@ Status Collector::begin(Mode mode) {
   std::lock_guard lock(mutex_);
   const bool busy = wanted_ || progress_.with([](Progress& now) { return now.running; });
   if (busy) return fail(ErrorKind::conflict, "a collection is under way");
-  if (std::unique_lock upkeep(house_.upkeep, std::try_to_lock); !upkeep) {
+  if (purging_) {
+    current_.request_stop();  // The collection removes those rows too.
+  } else if (std::unique_lock upkeep(house_.upkeep, std::try_to_lock); !upkeep) {
     return fail(ErrorKind::conflict, "a backup or a check is under way");
   }
   progress_.with([&](Progress& now) {
@@ -141,8 +143,10 @@ Json Collector::state() {
 
 bool Collector::interrupt() {
   std::lock_guard lock(mutex_);
-  const bool ours = progress_.with([](Progress& now) { return now.running && !now.asked; });
+  const bool ours =
+      purging_ || progress_.with([](Progress& now) { return now.running && !now.asked; });
   if (ours) current_.request_stop();
+  purge_wanted_ = purge_wanted_ || purging_;
   return ours;
 }
 
@@ -160,11 +164,15 @@ void Collector::run(const std::stop_token& stop) {
         rung_.wait_for(lock, stop, next - house_.clock.steady(), rung);
       }
       if (stop.stop_requested()) return;
-      if (std::exchange(purge_wanted_, false) && !wanted_) {
+      if (purge_wanted_ && !wanted_) {
+        purge_wanted_ = false;
+        purging_ = true;
         current_ = std::stop_source();
         current = current_.get_token();
         lock.unlock();
         purge_once(current);
+        lock.lock();
+        purging_ = false;
         continue;
       }
       mode = wanted_.value_or(Mode::remove);

@@ -79,6 +79,7 @@ class Collector {
   std::condition_variable_any rung_;
   std::optional<Mode> wanted_;                // Held by mutex_.
   bool purge_wanted_ = false;                 // Held by mutex_.
+  bool purging_ = false;                      // Held by mutex_: purge_once() is under way.
   std::stop_source current_;                  // Held by mutex_: of the collection under way.
   std::optional<microseconds> clock_offset_;  // Files' time less steady time, when last looked at.
   SteadyTime distrust_until_{};               // The clock was set: ages of files mean nothing.

@@ -204,10 +204,13 @@ TEST_CASE("nothing that came since a run began to hand in its outputs is removed
   yard.place(run);
   const Code outputs = yard.keep("outputs that no row names yet");
   yard.age_files();
-  yard.change("UPDATE runs SET status = 'Finalizing', event_at = event_at - 259200000000");
-  CHECK(yard.collect()["removedBlobs"] == 0);
-  CHECK(yard.there(outputs.blob()));
-  yard.change("UPDATE runs SET status = 'Running'");
+  yard.change("UPDATE attempts SET phase = 'finalizing', placed = placed - 259200000000");
+  for (const std::string status : {"Finalizing", "CancelRequested"}) {
+    yard.change("UPDATE runs SET status = '" + status + "'");
+    CHECK(yard.collect()["removedBlobs"] == 0);
+    CHECK(yard.there(outputs.blob()));
+  }
+  yard.change("UPDATE attempts SET phase = 'running'");
   CHECK(yard.collect()["removedBlobs"] == 2);
 }
 

@@ -67,7 +67,7 @@ bool names_file(std::string_view word) {
 // Whether a line of pip's names a file of the machine that builds.
 bool names_file_in(std::string_view line) {
   for (const std::string& word : split(line.substr(0, line.find(" #")), ' ')) {
-    if (word.starts_with('#') || word == ";") return false;  // A comment, a marker.
+    if (word.starts_with('#')) return false;  // A comment.
     const bool reads = word.starts_with("-r") || word.starts_with("-c") || word.starts_with("-e") ||
                        word.starts_with("--requirement") || word.starts_with("--constraint") ||
                        word.starts_with("--editable");
@@ -76,8 +76,9 @@ bool names_file_in(std::string_view line) {
   return false;
 }
 
-Status check_recipe_files(const Recipe& recipe, Role role) {
-  for (const auto* lines : {&recipe.requirements, &recipe.options}) {
+Status check_recipe_files(const Environment& environment, Role role) {
+  const Recipe& recipe = environment.recipe;
+  for (const auto* lines : {&recipe.requirements, &recipe.options, &environment.lock}) {
     for (const std::string& line : *lines) {
       if (names_file_in(line)) return server_file(line, role);
     }
@@ -162,7 +163,7 @@ Status check_environment(const RolePolicy& policy, const control::EnvironmentUse
   // The server keeps a lock of each hash itself.
   if (environment.recipe.kind == EnvironmentKind::container) environment.lock.clear();
   TRY(check_image(policy, use.role, environment));
-  TRY(check_recipe_files(environment.recipe, use.role));
+  TRY(check_recipe_files(environment, use.role));
   if (use.own_machine) return {};  // One's own machine is one's own to open.
   TRY(container::check_arguments(environment.arguments, policy, to_string(use.role),
                                  use.gpus ? container::RunGpus::some : container::RunGpus::none));

@@ -1,4 +1,6 @@
 // Deletion and restoration of runs and experiments.
+#include <algorithm>
+
 #include "api/collector.h"
 #include "api/route.h"
 #include "store/deletion.h"
@@ -104,8 +106,10 @@ Result<store::ExperimentRow> experiment_of(const Call& call, std::string_view na
 
 Result<http::Response> delete_experiment(const Call& call) {
   const std::string_view name = call.request.query_or("name", "");
-  TRY_SET(const WallTime when, deletion_time(call));
+  TRY_SET(const WallTime asked, deletion_time(call));
   TRY_SET(const store::ExperimentRow experiment, experiment_of(call, name));
+  // Deleted again, it keeps its time: its runs are restored by that.
+  const WallTime when = std::min(asked, experiment.deleted.value_or(asked));
   const auto hide = [&](db::Transaction& transaction) {
     return store::hide_experiment(transaction, experiment.id, when);
   };

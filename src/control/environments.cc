@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "model/environment_identity.h"
 #include "model/environment_record.h"
+#include "model/requirement.h"
 #include "store/environments.h"
 #include "store/people.h"
 #include "store/secrets.h"
@@ -39,6 +40,17 @@ Result<Environment> look_up(store::Store& store, std::string_view workspace,
   TRY(store.read(look));
   TRY(check_registrar(record, registrar, check));
   return layered(std::move(record.environment), asked);
+}
+
+// Whoever installs reads each text as one line: a second one could be "-e /path".
+Status check_texts(const Environment& environment) {
+  const Recipe& recipe = environment.recipe;
+  TRY(check_one_line(recipe.python));
+  for (const auto* lines : {&recipe.requirements, &recipe.options, &recipe.channels, &recipe.conda,
+                            &environment.lock}) {
+    for (const std::string& line : *lines) TRY(check_one_line(line));
+  }
+  return {};
 }
 
 Status check_recipe(const Recipe& recipe) {
@@ -83,6 +95,7 @@ Result<Environment> resolve(store::Store& store, std::string_view workspace,
   }
   // A client that names packages and no kind means the kind that has them.
   environment.recipe.kind = layered(Environment{}, environment).recipe.kind;
+  TRY(check_texts(environment));
   TRY(check_recipe(environment.recipe));
   TRY(check_secret(store, workspace, environment.registry.secret));
   environment.limited = false;

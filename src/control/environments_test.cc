@@ -111,6 +111,25 @@ TEST_CASE("an image's file that has changed is another environment, but not for 
   CHECK(home.resolved(*before)->hash == before->hash);
 }
 
+TEST_CASE("no text of a recipe smuggles in a second line") {
+  const Registered home;
+  const auto refused = [&](const std::function<void(Environment&)>& change) {
+    Environment asked;
+    asked.recipe.kind = EnvironmentKind::venv;
+    asked.recipe.requirements = {"apple"};
+    change(asked);
+    const auto made = home.resolved(asked, Role::admin);
+    return !made && made.error().kind == ErrorKind::invalid;
+  };
+  CHECK_FALSE(refused([](Environment&) {}));
+  CHECK(refused([](Environment& e) { e.recipe.requirements = {"apple ; x\r-e /x"}; }));
+  CHECK(refused([](Environment& e) { e.recipe.options = {"--pre\r-e /x"}; }));
+  CHECK(refused([](Environment& e) { e.recipe.channels = {"a\nb"}; }));
+  CHECK(refused([](Environment& e) { e.recipe.conda = {"a\x0b"}; }));
+  CHECK(refused([](Environment& e) { e.recipe.python = "3.11\n"; }));
+  CHECK(refused([](Environment& e) { e.lock = {"apple==1\r-e /x"}; }));
+}
+
 TEST_CASE("packages asked for beside a name are put upon it") {
   const Registered home;
   Environment asked = named("mine");

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "env/explain.h"
 #include "model/environment_identity.h"
+#include "model/requirement.h"
 
 namespace trainyard::env {
 namespace {
@@ -16,7 +17,8 @@ constexpr auto kAskShim = milliseconds(20'000);
 // What comes over the API need not have gone through our reader of files: "-r /etc/passwd".
 Status check_lines(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
-    if (!line.starts_with('-') && line.find('\n') == std::string::npos) continue;
+    TRY(check_one_line(line));
+    if (!line.starts_with('-')) continue;
     return fail(ErrorKind::invalid, "'" + line + "' is no package",
                 "Options of packages belong to the recipe's options, other files' lines to its "
                 "packages.");
@@ -190,7 +192,9 @@ Result<std::vector<std::string>> parse_exact_lines(std::string_view text,
 }
 
 std::string hashes_of(std::string_view line) {
-  const size_t at = line.find("--hash");
+  // Not "--hash" in a comment or a URL: lines that have hashes are installed without resolving.
+  line = line.substr(0, line.find(" #"));
+  const size_t at = line.find(" --hash=");
   return at == std::string_view::npos ? "" : " " + std::string(trim(line.substr(at)));
 }
 

@@ -139,9 +139,8 @@ class UvInstall {
   // Lines that have their hashes, or are a lock, say themselves what is to be installed.
   bool needs_exact() const {
     if (install_.exact || install_.lines.empty()) return false;
-    return !std::ranges::all_of(install_.lines, [](const std::string& line) {
-      return line.find("--hash") != std::string::npos;
-    });
+    return !std::ranges::all_of(install_.lines,
+                                [](const std::string& line) { return !hashes_of(line).empty(); });
   }
 
   static bool needs_building(const Error& error) {

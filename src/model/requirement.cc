@@ -100,6 +100,20 @@ bool is_ours(std::string_view package) {
   return name.starts_with("azureml-") || name == "azureml" || name.starts_with("arcus-");
 }
 
+Status check_one_line(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const std::string_view rest = text.substr(i);
+    const bool c1 = byte == 0xC2 && rest.size() > 1 && static_cast<unsigned char>(rest[1]) < 0xA0;
+    const bool separator = rest.starts_with("\xE2\x80\xA8") || rest.starts_with("\xE2\x80\xA9");
+    if ((byte >= 0x20 || byte == '\t') && byte != 0x7F && !c1 && !separator) continue;
+    return fail(ErrorKind::invalid,
+                "'" + printable(text.substr(0, i)) + "' is followed by a control character",
+                "Write each package or option as a line of its own.");
+  }
+  return {};
+}
+
 Result<PipOption> parse_pip_option(std::string_view text) {
   text = trim(text.substr(0, comment_at(text)));
   // "-i URL", "-iURL", "--index-url URL", "--index-url=URL".

@@ -17,6 +17,9 @@ struct Requirement {
   std::string place;  // "requirements.txt:3": who reads a file puts it there as a comment.
 };
 Requirement parse_requirement(std::string_view line);
+// `invalid` for text that an installer could read as several lines: pip and uv also end a line at
+// control characters and at U+0085, U+2028 and U+2029. Tabs are allowed.
+Status check_one_line(std::string_view text);
 // The reverse.
 std::string with_place(std::string_view text, std::string_view place);
 

@@ -73,6 +73,15 @@ TEST_CASE("files and folders of the machine are found in every form that pip tak
   }
 }
 
+TEST_CASE("a text that an installer could read as two lines is refused") {
+  for (const char* text : {"a\r-e /x", "a\n-r /x", "a\v-e x", "a\f-e x", "a\xC2\x85-e x",
+                           "a\xE2\x80\xA8-e x", "a\xE2\x80\xA9-e x", "a\x7F", "3.11\n"}) {
+    CHECK(check_one_line(text).error().kind == ErrorKind::invalid);
+  }
+  CHECK(check_one_line("a ==1\t; python_version > '3'  # \xC3\xA9\xE2\x80\xA6"));
+  CHECK(check_one_line(""));
+}
+
 TEST_CASE("options are read in all their forms, and those that a recipe cannot have are refused") {
   for (const char* text : {"--index-url https://x", "--index-url=https://x", "-i https://x",
                            "-ihttps://x", " --index-url   https://x  # ours"}) {

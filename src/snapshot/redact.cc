@@ -10,6 +10,8 @@ using Text = std::string_view;
 
 constexpr Text kKey = "password";
 constexpr Text kNull = "null";
+// Bytes. Without an end, a long word would be looked through again and again.
+constexpr size_t kKeyMax = 256;
 
 bool is_key_byte(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
@@ -103,7 +105,8 @@ std::optional<std::string> without_passwords(Text text) {
   size_t done = 0;
   for (size_t at = find_key(text, 0); at < text.size(); at = find_key(text, at)) {
     size_t begin = at;
-    while (begin > done && is_key_byte(text[begin - 1])) --begin;
+    const size_t first = std::max(done, at - std::min(at, kKeyMax));
+    while (begin > first && is_key_byte(text[begin - 1])) --begin;
     at += kKey.size();
     const Text value = value_of(text, begin, at);
     if (is_nothing(value)) continue;

@@ -253,8 +253,22 @@ Result<EnvironmentMade> register_environment(db::Transaction& transaction,
 }
 
 Status delete_environment(db::Transaction& transaction, std::string_view workspace,
-                          const EnvironmentName& name, WallTime when) {
+                          const EnvironmentName& name, WallTime when, std::string_view owner) {
   TRY_SET(const Workspace of, load_workspace(transaction.db(), workspace));
+  if (!owner.empty()) {
+    TRY_SET(db::Statement row,
+            transaction.db().query(
+                "SELECT version, created_by FROM environments WHERE workspace_id = ? AND name = ? "
+                "AND (? = '' OR version = ?) AND deleted IS NULL AND created_by <> ? LIMIT 1",
+                {of.id, name.name, name.version, name.version, owner}));
+    TRY_SET(const bool others, row.next());
+    if (others) {
+      return fail(ErrorKind::denied,
+                  "environment " + name.name + ":" + row.text(0) + " is " + row.text(1) +
+                      "'s; only they or an admin delete it",
+                  "Delete your own versions by --version, or ask an admin.");
+    }
+  }
   TRY_SET(const int64_t changed,
           transaction.run("UPDATE environments SET deleted = ? WHERE workspace_id = ? AND "
                           "name = ? AND (? = '' OR version = ?) AND (deleted IS NULL OR "

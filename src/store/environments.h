@@ -38,9 +38,10 @@ Result<EnvironmentMade> register_environment(db::Transaction& transaction,
 // (store/deletion.h).
 Status archive_environment(db::Transaction& transaction, std::string_view workspace,
                            const EnvironmentName& name, bool archived);
-// Hides all versions where none is named, until they are brought back; not_found.
+// Hides all versions where none is named, until they are brought back; not_found. `denied` where
+// `owner` is given and a version is another's.
 Status delete_environment(db::Transaction& transaction, std::string_view workspace,
-                          const EnvironmentName& name, WallTime when);
+                          const EnvironmentName& name, WallTime when, std::string_view owner = {});
 
 // Those that are built from a folder, with its tree; of every workspace.
 Result<std::vector<EnvironmentRecord>> environments_with_trees(db::Db& db);

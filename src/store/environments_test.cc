@@ -204,6 +204,22 @@ TEST_CASE("an admin changes what curated names stand for") {
   CHECK(drop("tensorflo").error().hint.find("'tensorflow'") != std::string::npos);
 }
 
+TEST_CASE("only their maker or an admin deletes versions") {
+  EnvironmentsHome home;
+  EnvironmentRecord record = record_of("mine", {"numpy"});
+  record.created_by = "ada";
+  REQUIRE(home.put(record));
+  const auto drop = [&](std::string_view owner) {
+    return home.change([&](db::Transaction& t) {
+      return store::delete_environment(t, "default", {"mine", ""}, WallTime(seconds(9)), owner);
+    });
+  };
+  CHECK(drop("sam").error().kind == ErrorKind::denied);
+  CHECK(home.resolve("mine"));
+  CHECK(drop("ada"));
+  CHECK(!home.resolve("mine"));
+}
+
 TEST_CASE("those that are built from a folder are found, for who checks its tree") {
   EnvironmentsHome home;
   REQUIRE(home.put(record_of("plain", {"numpy"})));

@@ -128,14 +128,14 @@ Result<bool> forget_snapshot(db::Transaction& transaction, std::string_view tree
 
 Result<std::optional<WallTime>> oldest_finalizing(db::Db& db) {
   TRY_SET(db::Statement row,
-          db.query("SELECT MIN(at) FROM ("
-                   "SELECT event_at AS at FROM runs WHERE final = 0 AND status = 'Finalizing' "
-                   "UNION ALL SELECT a.placed FROM runs r JOIN attempts a "
+          // By what supervisors report: a canceled run hands its outputs in too.
+          db.query("SELECT MIN(a.placed) FROM runs r JOIN attempts a "
                    "ON a.run = r.number AND a.number = r.attempt "
                    "WHERE r.final = 0 AND r.status IN ('Provisioning', 'Preparing', 'Starting', "
-                   "'Running', 'Finalizing', 'CancelRequested') AND r.nodes > 1 "
-                   "AND EXISTS (SELECT 1 FROM attempt_nodes n WHERE n.run = r.number "
-                   "AND n.attempt = r.attempt AND n.phase = 'finalizing'))"));
+                   "'Running', 'Finalizing', 'CancelRequested') "
+                   "AND (a.phase = 'finalizing' OR EXISTS (SELECT 1 FROM attempt_nodes n "
+                   "WHERE n.run = r.number AND n.attempt = r.attempt "
+                   "AND n.phase = 'finalizing'))"));
   TRY_SET(const bool any, row.next());
   if (!any || row.is_null(0)) return std::optional<WallTime>();
   return std::optional<WallTime>(row.time(0));

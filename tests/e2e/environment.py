@@ -138,6 +138,20 @@ class Registry(Named):
         self.assertFalse((got / "more").exists())
         self.assertEqual(self.json("environment", "register", "-d", "copy")["version"], "1")
 
+    def test_latest_is_one_version_to_delete_or_put_away(self):
+        for package in ("pear", "apple", "pear==2.5"):
+            self.requires("r.txt", package)
+            self.ok("environment", "create", "-n", "three", "--requirements", "r.txt")
+        versions = lambda: sorted(e["version"] for e in self.json("environment", "list", "-n", "three"))
+        self.assertEqual(versions(), ["1", "2", "3"])
+        self.ok("environment", "delete", "-n", "three@latest", "--yes")
+        self.assertEqual(versions(), ["1", "2"])
+        self.ok("environment", "archive", "-n", "three", "--version", "latest")
+        self.assertEqual(versions(), ["1"])
+        self.assertIn("all versions", self.refused(2, "environment", "delete", "-n", "three"))
+        self.ok("environment", "delete", "-n", "three", "--now", "--yes")
+        self.assertEqual(versions(), [])
+
     def test_curated_names_are_an_admins_table(self):
         names = [e["name"] for e in self.json("environment", "curated", "list")]
         for name in ("tensorflow", "sklearn", "pytorch", "minimal"):

@@ -12,6 +12,10 @@ constexpr Option kEnvironmentNames[] = {
     {"--name -n", Takes::value, "NAME", "The environment: NAME, NAME:3 or NAME@latest."},
     {"--version -v", Takes::value, "V", "Which version; else the latest."},
 };
+constexpr Option kEnvironmentVersions[] = {
+    {"--name -n", Takes::value, "NAME", "The environment: NAME, NAME:3 or NAME@latest."},
+    {"--version -v", Takes::value, "V", "Which version (default: all)."},
+};
 constexpr Option kList[] = {
     {"--name -n", Takes::value, "NAME", "All versions of this one."},
     {"--include-archived", Takes::nothing, "", "Those that were put away too."},
@@ -59,19 +63,42 @@ Result<fs::path> chosen_folder(const Context& context) {
   return fs::path(given);
 }
 
+bool names_latest(const Args& args) {
+  const std::string name = args.has("name")       ? args.value("name")
+                           : args.words().empty() ? std::string()
+                                                  : args.words().front();
+  return name.ends_with("@latest") || name.ends_with("/labels/latest") ||
+         args.value("version") == kLatest;
+}
+
+// For commands that mean all versions where none is named: "latest" is one of them.
+Result<EnvironmentName> chosen_versions(Context& context) {
+  TRY_SET(EnvironmentName name, chosen_environment(context));
+  if (!name.version.empty() || !names_latest(context.args())) return name;
+  TRY_SET(const std::string workspace, context.workspace());
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json newest, api->environment(workspace, name));
+  TRY_SET(name.version, wire::string_member(newest, "version"));
+  return name;
+}
+
+std::string label_of(const EnvironmentName& name) {
+  return name.name + (name.version.empty() ? "" : ":" + name.version);
+}
+
 Result<int> set_archived(Context& context, bool archived) {
-  TRY_SET(const EnvironmentName name, chosen_environment(context));
+  TRY_SET(const EnvironmentName name, chosen_versions(context));
   TRY_SET(const std::string workspace, context.workspace());
   TRY_SET(client::Api * api, context.api());
   TRY(api->archive_environment(workspace, name, archived));
-  context.say("environment " + name.name + (name.version.empty() ? "" : ":" + name.version) +
-              (archived ? " is put away" : " is back"));
+  context.say("environment " + label_of(name) + (archived ? " is put away" : " is back"));
   return kExitOk;
 }
 
 }  // namespace
 
 constinit const std::span<const Option> kEnvironmentChoice = kEnvironmentNames;
+constinit const std::span<const Option> kEnvironmentVersionChoice = kEnvironmentVersions;
 constinit const std::span<const Option> kEnvironmentListOptions = kList;
 constinit const std::span<const Option> kEnvironmentScaffoldOptions = kScaffold;
 constinit const std::span<const Option> kEnvironmentDownloadOptions = kDownload;
@@ -117,10 +144,12 @@ Result<int> environment_archive(Context& context) { return set_archived(context,
 Result<int> environment_restore(Context& context) { return set_archived(context, false); }
 
 Result<int> environment_delete(Context& context) {
-  TRY_SET(const EnvironmentName name, chosen_environment(context));
+  TRY_SET(const EnvironmentName name, chosen_versions(context));
   TRY_SET(const std::string workspace, context.workspace());
-  const std::string label = name.name + (name.version.empty() ? "" : ":" + name.version);
-  TRY(context.confirm("Delete the environment " + label + "?"));
+  const std::string label = label_of(name);
+  TRY(context.confirm(name.version.empty() ? "Delete all versions of the environment " + label + "?"
+                                           : "Delete version " + name.version +
+                                                 " of the environment " + name.name + "?"));
   TRY_SET(client::Api * api, context.api());
   const bool now = context.args().has("now");
   TRY(api->delete_environment(workspace, name, now));
@@ -128,7 +157,7 @@ Result<int> environment_delete(Context& context) {
               (now ? " is deleted for good"
                    : " is deleted; for seven days it can be restored with: trainyard environment "
                      "restore -n " +
-                         name.name));
+                         label));
   return kExitOk;
 }
 
