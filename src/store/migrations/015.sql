@@ -1,9 +1,7 @@
--- Things about a run that its owner should know and that did not stop it. One row a kind: `text` is
--- that of the first, later ones are counted.
-CREATE TABLE run_warnings (
-  run   INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
-  kind  TEXT NOT NULL,
-  count INTEGER NOT NULL,
-  text  TEXT NOT NULL,
-  PRIMARY KEY (run, kind)
+-- What people of a role may ask of the machines that build and run their environments
+-- (model/policy.h). A role without a row has the default.
+
+CREATE TABLE role_policies (
+  role   TEXT PRIMARY KEY,
+  policy TEXT NOT NULL  -- JSON
 ) WITHOUT ROWID;
