@@ -439,7 +439,7 @@ TEST_CASE("what a role may not do is refused with the role that may") {
   const Json error = json_of(send(client, post, "/api/v1/users", R"({"name":"eve"})"))["error"];
   CHECK(error["kind"] == "denied");
   CHECK(error["message"] == "rita is reader; this needs the role admin");
-  CHECK(error["hint"].get<std::string>().find("trainyard user create") != std::string::npos);
+  CHECK(error["hint"].get<std::string>().find("trainyard user update") != std::string::npos);
 }
 
 }  // namespace
