@@ -101,7 +101,7 @@ class House {
   // Keys of parked requests: `state` is notified when the run changes, `output` when it prints too.
   static std::string state_key(const RunId& run) { return "state/" + run.value; }
   static std::string output_key(const RunId& run) { return "output/" + run.value; }
-  // Of who reads what a command prints that runs on a node.
+  // The key that readers of a node command's output wait for.
   static std::string exec_key(std::string_view id) { return "exec/" + std::string(id); }
   // Of who waits for an environment.
   static std::string environment_key(std::string_view hash) {

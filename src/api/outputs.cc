@@ -61,7 +61,7 @@ Status fold(House& house, const RunId& id) {
     added.push_back(std::move(entry));
   }
   snapshot::Tree tree;
-  // Of two with one path the new one is kept: it comes first.
+  // The newer of two entries with the same path comes first, and is kept.
   std::merge(added.begin(), added.end(), before->entries.begin(), before->entries.end(),
              std::back_inserter(tree.entries),
              [](const auto& a, const auto& b) { return a.path < b.path; });

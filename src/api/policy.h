@@ -21,7 +21,7 @@ Status check_environment(store::Store& store, const control::EnvironmentUse& use
 // those that the server was started with (ServeOptions::interpreters).
 Status check_interpreter(const std::vector<std::string>& listed, Role role, const Recipe& recipe);
 
-// The role whose rights a request has: of an attempt's token, those of who submitted its run.
+// Returns the role a request acts with. An attempt's token acts with its run's submitter's role.
 Result<Role> role_of(const Call& call);
 
 // Paths that no policy can open to submitters: by them one could act as the server.

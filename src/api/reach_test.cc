@@ -3,7 +3,7 @@
 #include "api/test_yard.h"
 #include "blob/pack.h"
 
-// Who reads which blobs, and who may name them in a submission.
+// Tests which blobs a caller may read, and which it may name in a submission.
 namespace trainyard::api {
 namespace {
 

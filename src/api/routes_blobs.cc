@@ -26,7 +26,7 @@ bool reads_everything(const Call& call) {
   return call.identity.role == Role::admin && !call.identity.attempt;
 }
 
-// Whose claims a request's are.
+// Returns the owner of a request's claims.
 std::string owner_of(const Call& call) {
   return call.identity.attempt ? "run " + call.identity.attempt->run.value
                                : "user " + call.identity.user;

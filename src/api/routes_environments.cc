@@ -25,7 +25,7 @@ Result<EnvironmentName> name_in(const Call& call) {
   return name;
 }
 
-// By the rights of who asks; whether a run of it has GPUs is known when there is one.
+// The caller's rights. GPUs are assumed: only a run says whether it has any.
 control::EnvironmentUse use_of(const Call& call) {
   return {.role = call.identity.role, .own_machine = false, .gpus = true};
 }

@@ -230,7 +230,7 @@ void Serving::open_environments() {
   env::Settings settings{.variables = own_variables("TRAINYARD_"),
                          .cache = options_.home.cache() / "packages",
                          .blobs = options_.home.blobs()};
-  // Of builds that a killed server has left.
+  // Removes what builds of a killed server left behind.
   static_cast<void>(remove_tree(settings.cache / "builds").has_value());
   environments_ = std::make_unique<Environments>(Environments::Parts{
       .clock = *clock_,

@@ -132,8 +132,8 @@ size_t utf8_length(std::string_view bytes) {
   return length;
 }
 
-// Of one UTF-8 sequence: C0 and DEL; C1, U+0080 to U+009F; U+200E, U+200F, U+202A to U+202E and
-// U+2066 to U+2069, which change how what follows is laid out.
+// Whether a UTF-8 sequence is a control character: C0 and DEL; C1, U+0080 to U+009F; U+200E,
+// U+200F, U+202A to U+202E and U+2066 to U+2069, which change how what follows is laid out.
 bool is_control(std::string_view one) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(one[i]); };
   if (one.size() == 1) return at(0) < 0x20 || at(0) == 0x7f;

@@ -13,7 +13,7 @@ namespace trainyard::control {
 // image that is a file there image_digest.
 using SettleRecipe = std::function<Status(Environment& environment)>;
 
-// Who asks for an environment, and for what.
+// The caller of an environment, and what the run needs.
 struct EnvironmentUse {
   Role role = Role::submitter;
   bool own_machine = false;  // The run is on the machine of the person who submits it.

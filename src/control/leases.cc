@@ -15,7 +15,7 @@ constexpr seconds kLossPauseMax{60};
 
 }  // namespace
 
-// The engine says that these will not report again. Whose last report has come is simply over. When
+// The engine says that these will not report again. An attempt that reported its end is over. When
 // a whole rack goes there are many: so many a round, and true when there are more.
 bool AllRuns::bury_gone() {
   const auto [all, more] = bell_->take_gone(kLossesMax);

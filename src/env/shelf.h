@@ -64,7 +64,7 @@ class Shelf {
   // True: it is gone.
   Result<bool> discard(const Realised& useless, const Leaves& leaves = {}) const;
 
-  // All that are whole, and when each was last used. A look, and no use of them.
+  // All that are whole, and when each was last used. Does not count as use.
   struct Kept {
     Realised realised;
     WallTime used{};

@@ -38,7 +38,7 @@ Result<bool> forget_snapshot(db::Transaction& transaction, std::string_view tree
 // Since when a supervisor may have sent outputs that no row names yet; nothing where none does.
 Result<std::optional<WallTime>> oldest_finalizing(db::Db& db);
 
-// Also of a deleted one.
+// Includes deleted runs.
 Result<bool> knows_run(db::Db& db, std::string_view id);
 
 }  // namespace trainyard::store

@@ -109,7 +109,7 @@ Status remove_member(db::Transaction& transaction, std::string_view workspace,
               "List the members with: trainyard workspace share list -w " + in.name);
 }
 
-// Somebody who is no user was one until now: others are never asked about.
+// A name without a user row belongs to a user who was deleted just now.
 Result<std::vector<RunId>> runs_without_right(db::Db& db, std::string_view user, int limit) {
   TRY_SET(db::Statement rows,
           db.query("SELECT r.id FROM runs r JOIN workspaces w ON w.id = r.workspace_id "
