@@ -161,12 +161,15 @@ class Faults(LabTest):
         self.assertEqual(self.console(run), "alone\n")
 
     def end_without_server(self, *options, setting):
-        """A run of these options that is done while the server is away; it is back when the job has ended."""
+        """A run of these options that ends while the server is away; returns when its job has ended."""
         self.ok("compute", "update", "lab", "--unsent-wait", 5, "--shared-folder", setting)
+        away = self.scratch / f"away-{time.monotonic_ns()}"
         run = self.submit("--target", "lab", *options, "--", "sh", "-c",
-                          "echo up; sleep 2; echo last; echo mine > outputs/${RANK:-0}.txt; echo l > logs/l.txt; exit 3")
+                          f"echo up; until [ -e {away} ]; do sleep 0.1; done; echo last; "
+                          "echo mine > outputs/${RANK:-0}.txt; echo l > logs/l.txt; exit 3")
         wait_until(lambda: "up" in self.console(run), "it runs")
         self.kill_server()
+        away.touch()
         self.lab.wait_for(lambda: not self.lab.run("squeue", "-h").strip(), "its job ends", 60)
         return run
 
