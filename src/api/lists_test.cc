@@ -52,6 +52,9 @@ TEST_CASE("a list that was slow once goes to the slow lane, until it is quick") 
   http::Client client = yard.over_socket();
   CHECK(listed_runs(client, "limit=7").size() == 1);
   CHECK_FALSE(lane.remembers("limit=7&"));
+  lane.remember("limit=7&");  // Any page of it.
+  CHECK(listed_runs(client, "limit=7&cursor=5").empty());
+  CHECK_FALSE(lane.remembers("limit=7&"));
 }
 
 TEST_CASE("runs are listed by user, several statuses in any case, and several tags") {

@@ -17,7 +17,7 @@ constexpr size_t kFollowMax = 64 * 1024;
 constexpr size_t kFilterTagsMax = 20;
 // A longer page of a list takes its time, and waits for its turn in the slow lane.
 constexpr size_t kQuickLimitMax = 200;
-constexpr milliseconds kQuickMax{25};
+constexpr milliseconds kQuickMax{5};
 constexpr seconds kSlowWaitMax{60};
 constexpr size_t kFollowRankMin = 4 * 1024;  // So that no rank waits for another to fall silent.
 
@@ -133,10 +133,12 @@ Result<store::RunFilter> filter_of(const Call& call) {
   return filter;
 }
 
-// The same text for the same request.
+// The same text for every page of a list.
 std::string list_key(const http::Query& query) {
   std::string text;
-  for (const auto& [name, value] : query) text += name + "=" + value + "&";
+  for (const auto& [name, value] : query) {
+    if (name != "cursor") text += name + "=" + value + "&";
+  }
   return text;
 }
 

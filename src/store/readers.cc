@@ -6,12 +6,12 @@ namespace trainyard::store {
 namespace {
 
 constexpr int kCacheKb = 512;
-constexpr milliseconds kFirstTryMax{50};  // Of CPU time: a busy machine makes no list a slow one.
+constexpr milliseconds kFirstTryMax{10};  // Of CPU time: a busy machine makes no list a slow one.
 constexpr milliseconds kReadMax{10'000};
 
 std::unexpected<Error> too_slow(ReadKind kind) {
   if (kind == ReadKind::first_try) {
-    return fail(ErrorKind::cancelled, "the list takes more than 50 ms of CPU time");
+    return fail(ErrorKind::cancelled, "the list takes more than 10 ms of CPU time");
   }
   return fail(ErrorKind::unavailable, "the database did not answer within 10 s",
               "Ask for less: name a workspace, an experiment or a status, or fewer rows.");

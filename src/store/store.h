@@ -42,7 +42,7 @@ struct RunFilter {
 // others find a connection free.
 enum class ReadKind {
   normal,     // At most 10 s, then `unavailable`.
-  first_try,  // At most 50 ms of CPU, then `cancelled`: the caller reads again, with `slow`.
+  first_try,  // At most 10 ms of CPU, then `cancelled`: the caller reads again, with `slow`.
   slow,       // As long as `normal`, on connections that no other kind uses.
 };
 
