@@ -80,11 +80,15 @@ void House::seal(const RunId& run) {
 }
 
 Result<const seal::Box*> House::box() {
+  // From here on values pass through our buffers and JSON.
+  seal::hide_from_core_dumps();
+  return signer();
+}
+
+Result<const seal::Box*> House::signer() {
   return box_.with([&](auto& box) -> Result<const seal::Box*> {
     if (!box) {
       TRY_SET(seal::Box opened, seal::Box::open(home.secrets_key()));
-      // From here on values pass through our buffers and JSON.
-      seal::hide_from_core_dumps();
       box.emplace(std::move(opened));
     }
     return &*box;

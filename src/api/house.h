@@ -97,6 +97,8 @@ class House {
 
   // What seals secrets; its key is made when it is first needed. It stays until the end.
   Result<const seal::Box*> box();
+  // The same, for signatures: no secret has to pass through this process for them.
+  Result<const seal::Box*> signer();
 
   // Keys of parked requests: `state` is notified when the run changes, `output` when it prints too.
   static std::string state_key(const RunId& run) { return "state/" + run.value; }

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "api/errors.h"
+#include "api/links.h"
 #include "api/policy.h"
 #include "api/realise.h"
 #include "base/text.h"
@@ -63,6 +64,12 @@ std::variant<store::Identity, http::Response> admit(House& house, const RouteRow
   }
   if (Status host = check_host(house.facts, request); !host) return error_response(host.error());
   if (row.needs == Needs::nothing) return store::Identity{};
+  if (row.links && has_link(request) && request.header("authorization").empty()) {
+    if (Status signed_for = check_link(house, request); !signed_for) {
+      return error_response(signed_for.error());
+    }
+    return store::Identity{.link = true};
+  }
   Result<store::Identity> identity = identify(house, request);
   if (!identity) {
     const int status =
@@ -234,9 +241,10 @@ Result<store::RunAccess> run_in_url(const Call& call) {
     TRY(check_name(id.value, "run id"));
     TRY_SET(id, call.house.store.find_run(id.value));
   }
-  // Nothing is closed to an admin, and an attempt reads its own run all the time.
+  // Nothing is closed to an admin, an attempt reads its own run all the time, and a link is for one.
   const bool own = call.identity.attempt && call.identity.attempt->run == id;
-  if (own || (call.identity.role == Role::admin && !call.identity.workspace)) {
+  if (own || call.identity.link ||
+      (call.identity.role == Role::admin && !call.identity.workspace)) {
     return store::RunAccess{.id = std::move(id), .user = {}, .parent = {}, .workspace = {}};
   }
   store::RunAccess access;

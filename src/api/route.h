@@ -34,6 +34,7 @@ struct RouteRow {
   std::string_view query;  // Names of the query's keys, by blanks.
   size_t body_max = 1024 * 1024;
   OpenUpload upload = nullptr;
+  bool links = false;  // A signed link (links.h) opens it too.
 };
 
 std::span<const RouteRow> server_routes();

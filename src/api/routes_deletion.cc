@@ -1,6 +1,7 @@
 // Deletion and restoration of runs and experiments.
 #include <algorithm>
 
+#include "api/links.h"
 #include "api/collector.h"
 #include "api/route.h"
 #include "store/deletion.h"
@@ -73,7 +74,8 @@ Result<http::Response> restore_run(const Call& call) {
   TRY(call.house.store.write(Durable::yes, change));
   for (const RunId& run : shown) call.house.run_changed(run);
   TRY_SET(const Run run, call.house.control->run(id));
-  return answer(wire::run_to_json(run, call.house.clock.wall(), call.house.facts.url));
+  const WallTime now = call.house.clock.wall();
+  return answer(wire::run_to_json(run, now, log_links(call.house, run, now)));
 }
 
 // An experiment's runs, batch after batch; how many.

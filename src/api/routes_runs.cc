@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <span>
 
+#include "api/links.h"
 #include "api/outputs.h"
 #include "api/policy.h"
 #include "api/realise.h"
@@ -22,7 +23,8 @@ constexpr seconds kSlowWaitMax{60};
 constexpr size_t kFollowRankMin = 4 * 1024;  // So that no rank waits for another to fall silent.
 
 Json shown(const Call& call, const Run& run) {
-  return wire::run_to_json(run, call.house.clock.wall(), call.house.facts.url);
+  const WallTime now = call.house.clock.wall();
+  return wire::run_to_json(run, now, log_links(call.house, run, now));
 }
 
 // A script submits in its user's name, but not with what its own run was not given.
@@ -145,7 +147,7 @@ std::string list_key(const http::Query& query) {
 Result<http::Response> answer_runs(const Call& call, const std::vector<Run>& runs, size_t limit) {
   Json items = Json::array();
   for (const Run& run : std::span(runs).first(std::min(limit, runs.size()))) {
-    items.push_back(wire::run_entry_to_json(run, call.house.clock.wall(), call.house.facts.url));
+    items.push_back(wire::run_entry_to_json(run, call.house.clock.wall()));
   }
   Json next = runs.size() > limit ? Json(std::to_string(runs[limit - 1].number)) : Json();
   return answer({{"items", std::move(items)}, {"next", std::move(next)}});

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
+
+#include "wire/json.h"
 
 namespace trainyard::api {
 namespace {
@@ -41,6 +44,49 @@ std::string name_of(const NameForm& form, int rank, int ranks) {
 
 uint64_t listed_size(const snapshot::Entry& entry) {
   return entry.kind == snapshot::EntryKind::symlink ? entry.target.size() : entry.size;
+}
+
+constexpr std::string_view kClassicFolder = "azureml-logs/";
+// Each with the kinds of the events that begin it and that come after it, of each attempt.
+struct ClassicLog {
+  std::string_view name;
+  std::string_view from;
+  std::string_view to;
+};
+constexpr ClassicLog kClassicLogs[] = {{"55_azureml-execution", "provisioning", {}},
+                                       {"65_job_prep", "preparing", "running"},
+                                       {"75_job_post", "finalizing", {}}};
+
+// The events of the run, or of its attempts from the kind `from` on and before the kind `to`.
+std::string history_text(const Run& run, std::string_view from, std::string_view to) {
+  std::string text;
+  bool within = from.empty();
+  int attempt = 0;
+  for (const RunEventRecord& event : run.events) {
+    if (!from.empty() && event.attempt != std::exchange(attempt, event.attempt)) within = false;
+    if (event.kind == from) within = true;
+    if (event.kind == to) within = false;
+    if (!within) continue;
+    text += format_time(event.at) + " ";
+    if (event.attempt > 0) text += fmt::format("attempt {} ", event.attempt);
+    text += event.text.empty() ? event.kind : event.kind + ": " + event.text;
+    text += '\n';
+  }
+  return text;
+}
+
+std::string process_info(const Run& run) {
+  wire::Json processes = wire::Json::array();
+  const Attempt& attempt = run.attempts.back();
+  std::vector<std::string> nodes = split(attempt.node, ',');
+  const int per_node = std::max(1, run.spec.processes_per_node);
+  for (int rank = 0; rank < rank_count(run.spec); ++rank) {
+    const auto node = static_cast<size_t>(rank / per_node);
+    const wire::Json name = node < nodes.size() ? wire::Json(nodes[node]) : wire::Json();
+    processes.push_back({{"rank", rank}, {"node", name}, {"attempt", attempt.number}});
+  }
+  return wire::dump(
+      {{"runId", run.id.value}, {"command", run.spec.command}, {"processes", processes}});
 }
 
 // A tree that is missing is found by `server check`; it must not hide the run's other files.
@@ -82,15 +128,32 @@ std::optional<ConsoleName> find_console_name(std::string_view path, int ranks) {
   return std::nullopt;
 }
 
-std::string lifecycle_text(const Run& run) {
-  std::string text;
-  for (const RunEventRecord& event : run.events) {
-    text += format_time(event.at) + " ";
-    if (event.attempt > 0) text += fmt::format("attempt {} ", event.attempt);
-    text += event.text.empty() ? event.kind : event.kind + ": " + event.text;
-    text += '\n';
+std::string lifecycle_text(const Run& run) { return history_text(run, {}, {}); }
+
+std::vector<std::string> classic_names(const Run& run) {
+  std::vector<std::string> names;
+  if (run.attempts.empty()) return names;
+  names.push_back(fmt::format("{}60_control_log.txt", kClassicFolder));
+  names.push_back(fmt::format("{}process_info.json", kClassicFolder));
+  for (const std::string& node : split(run.attempts.back().node, ',')) {
+    if (node.empty()) continue;
+    for (const ClassicLog& log : kClassicLogs) {
+      names.push_back(fmt::format("{}{}-{}.txt", kClassicFolder, log.name, node));
+    }
   }
-  return text;
+  return names;
+}
+
+std::optional<std::string> classic_text(const Run& run, std::string_view path) {
+  if (!path.starts_with(kClassicFolder)) return std::nullopt;
+  const std::vector<std::string> names = classic_names(run);
+  if (std::ranges::find(names, path) == names.end()) return std::nullopt;
+  path.remove_prefix(kClassicFolder.size());
+  if (path == "process_info.json") return process_info(run);
+  for (const ClassicLog& log : kClassicLogs) {
+    if (path.starts_with(log.name)) return history_text(run, log.from, log.to);
+  }
+  return history_text(run, {}, {});
 }
 
 std::optional<std::string> versions_text(const House& house, const Run& run) {
@@ -127,6 +190,10 @@ Result<std::vector<ListedFile>> list_files(House& house, const Run& run) {
     files.push_back({std::string(kVersionsFile), text->size(), "system"});
   }
   files.push_back({std::string(kLifecycle), lifecycle_text(run).size(), "system"});
+  for (std::string& name : classic_names(run)) {
+    const uint64_t size = classic_text(run, name)->size();
+    files.push_back({std::move(name), size, "alias"});
+  }
   add_tree(house, run.outputs, "outputs/", "output", files);
   add_tree(house, run.spec.snapshot, "snapshot/", "snapshot", files);
   return files;

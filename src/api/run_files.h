@@ -37,6 +37,11 @@ inline constexpr std::string_view kVersionsFile = "system_logs/environment_lock.
 // Nothing where the run has begun no attempt, or its environment has none.
 std::optional<std::string> versions_text(const House& house, const Run& run);
 
+// What the run's stages wrote under the names that AzureML gave these logs, per node of the newest
+// attempt: parts of its history, and which processes it had.
+std::vector<std::string> classic_names(const Run& run);
+std::optional<std::string> classic_text(const Run& run, std::string_view path);
+
 struct ListedFile {
   std::string path;
   uint64_t size = 0;

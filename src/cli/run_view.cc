@@ -116,7 +116,6 @@ std::string about(const Json& run, WallTime now) {
   add("started", cell_of(run, "startedAt"));
   add("ended", cell_of(run, "endedAt"));
   add("time", time_taken(run, now));
-  add("studio", cell_of(run, "studioUrl"));
   return render_table(table, {});
 }
 

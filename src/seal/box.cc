@@ -41,6 +41,9 @@ std::string associated(std::string_view bound_to) {
   return data.append(bound_to);
 }
 
+// Sets what is signed apart from whatever else a key is used for.
+constexpr std::string_view kSignContext = "trainyard signature 1";
+
 // Puts a whole new key in its place, unless another process was faster.
 Status make_key(const fs::path& key_file) {
   const std::string doing = "make the key " + key_file.string();
@@ -135,6 +138,26 @@ std::string Box::seal(std::string_view plain, std::string_view bound_to) const {
                                              bytes_of(plain), plain.size(), bytes_of(data),
                                              data.size(), nullptr, nonce, bytes_of(key_.view()));
   return sealed;
+}
+
+std::string Box::sign(std::string_view text) const {
+  unsigned char hash[crypto_generichash_BYTES];
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, bytes_of(key_.view()), kKeySize, sizeof hash);
+  for (const std::string_view part : {kSignContext, text}) {
+    crypto_generichash_update(&state, bytes_of(part), part.size());
+  }
+  crypto_generichash_final(&state, hash, sizeof hash);
+  std::string hex(2 * sizeof hash + 1, '\0');
+  sodium_bin2hex(hex.data(), hex.size(), hash, sizeof hash);
+  hex.pop_back();
+  return hex;
+}
+
+bool Box::is_signed(std::string_view text, std::string_view signature) const {
+  const std::string right = sign(text);
+  return right.size() == signature.size() &&
+         sodium_memcmp(right.data(), signature.data(), right.size()) == 0;
 }
 
 Result<SecretText> Box::open(std::string_view sealed, std::string_view bound_to) const {

@@ -51,6 +51,10 @@ class Box {
   // cannot be told.
   Result<SecretText> open(std::string_view sealed, std::string_view bound_to) const;
 
+  // A signature of `text`, in hex, that only who has the key can make.
+  std::string sign(std::string_view text) const;
+  bool is_signed(std::string_view text, std::string_view signature) const;
+
  private:
   explicit Box(SecretText key) : key_(std::move(key)) {}
   SecretText key_;

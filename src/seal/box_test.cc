@@ -37,6 +37,21 @@ TEST_CASE("what is sealed opens again, whatever bytes it has") {
   }
 }
 
+TEST_CASE("a signature holds for one text and one key") {
+  const TempDir folder;
+  const auto box = Box::open(folder.path() / "key");
+  const auto other = Box::open(folder.path() / "other");
+  REQUIRE(box);
+  REQUIRE(other);
+  const std::string signature = box->sign("run/a.txt");
+  CHECK(signature.size() == 64);
+  CHECK(box->is_signed("run/a.txt", signature));
+  CHECK_FALSE(box->is_signed("run/b.txt", signature));
+  CHECK_FALSE(box->is_signed("run/a.txt", ""));
+  CHECK_FALSE(box->is_signed("run/a.txt", signature + "0"));
+  CHECK_FALSE(other->is_signed("run/a.txt", signature));
+}
+
 TEST_CASE("a sealed value shows nothing of it, and is another every time") {
   const TempDir folder;
   const auto box = Box::open(folder.path() / "key");

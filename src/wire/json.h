@@ -54,12 +54,12 @@ Result<ComputeSpec> decode_compute_spec(const Json& json);
 Result<VmSize> decode_vm_size(const Json& json);
 Result<RolePolicy> decode_role_policy(const Json& json);
 
-// The contract's shape of a run; `now` ends the open phase of its timeline, `base_url` makes
-// studioUrl and logFiles.
-Json run_to_json(const Run& run, WallTime now, std::string_view base_url);
+// The contract's shape of a run; `now` ends the open phase of its timeline, `log_files` is path ->
+// link.
+Json run_to_json(const Run& run, WallTime now, Json log_files);
 // An entry of a list: all but `attempts, timeline, nodes, logFiles, warnings,
 // environmentVariables`, and at most limits::kEntryFields metrics, parameters and tags each.
-Json run_entry_to_json(const Run& run, WallTime now, std::string_view base_url);
+Json run_entry_to_json(const Run& run, WallTime now);
 Json user_to_json(const User& user);
 Json token_to_json(const Token& token);
 Json workspace_to_json(const Workspace& workspace);

@@ -75,25 +75,6 @@ Json warnings_to_json(const Run& run) {
   return all;
 }
 
-// Path -> URL, for the console of each rank under its names.
-Json log_files(const Run& run, std::string_view base_url) {
-  Json files = Json::object();
-  const int ranks = rank_count(run.spec);
-  const std::string base = std::string(base_url) + "/api/v1/runs/" + run.id.value + "/files/";
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::string number = std::to_string(rank);
-    const std::string process = ranks > 1 ? "_process_" + number : "";
-    const std::string dashed = ranks > 1 ? "-" + number : "";
-    const std::string scored = ranks > 1 ? "_" + number : "";
-    for (const std::string& path :
-         {"user_logs/std_log" + process + ".txt", "stdout" + dashed + ".txt",
-          "stderr" + dashed + ".txt", "azureml-logs/70_driver_log" + scored + ".txt"}) {
-      files[path] = base + path;
-    }
-  }
-  return files;
-}
-
 constexpr size_t kAll = SIZE_MAX;
 
 // Keys that are known to differ go to the end of the object: its operator[] looks at all before.
@@ -122,7 +103,7 @@ Json metrics_to_json(const Run& run, size_t max) {
 
 enum class RunForm { whole, entry };
 
-Json to_json(const Run& run, WallTime now, std::string_view base_url, RunForm form) {
+Json to_json(const Run& run, WallTime now, Json log_files, RunForm form) {
   const bool whole = form == RunForm::whole;
   const size_t max = whole ? kAll : limits::kEntryFields;
   const std::string& name = run.labels.display_name;
@@ -155,7 +136,7 @@ Json to_json(const Run& run, WallTime now, std::string_view base_url, RunForm fo
       {"parentId", run.parent.empty() ? Json() : Json(run.parent)},
       {"nodes", whole ? nodes_to_json(run) : Json()},
       {"warnings", whole ? warnings_to_json(run) : Json()},
-      {"logFiles", whole ? log_files(run, base_url) : Json()},
+      {"logFiles", std::move(log_files)},
       {"snapshotId", run.spec.snapshot.empty() ? Json() : Json(run.spec.snapshot)},
       {"snapshotFiles", run.snapshot_files},
       {"snapshotBytes", run.snapshot_bytes},
@@ -179,7 +160,7 @@ Json to_json(const Run& run, WallTime now, std::string_view base_url, RunForm fo
       {"archived", run.labels.archived},
       {"timeLimitSeconds", run.spec.time_limit_s},
       {"cost", nullptr},
-      {"studioUrl", std::string(base_url) + "/runs/" + run.id.value},
+      {"studioUrl", nullptr},
       {"number", run.number},
       {"version", run.version},
   };
@@ -193,12 +174,12 @@ Json to_json(const Run& run, WallTime now, std::string_view base_url, RunForm fo
 
 }  // namespace
 
-Json run_to_json(const Run& run, WallTime now, std::string_view base_url) {
-  return to_json(run, now, base_url, RunForm::whole);
+Json run_to_json(const Run& run, WallTime now, Json log_files) {
+  return to_json(run, now, std::move(log_files), RunForm::whole);
 }
 
-Json run_entry_to_json(const Run& run, WallTime now, std::string_view base_url) {
-  return to_json(run, now, base_url, RunForm::entry);
+Json run_entry_to_json(const Run& run, WallTime now) {
+  return to_json(run, now, {}, RunForm::entry);
 }
 
 Json user_to_json(const User& user) {

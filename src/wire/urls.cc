@@ -40,8 +40,12 @@ std::string attempt_url(const AttemptId& attempt, std::string_view rest) {
   return run_url(attempt.run, "/attempts/" + std::to_string(attempt.number) + std::string(rest));
 }
 
+std::string file_url(const RunId& run, std::string_view path) {
+  return run_url(run, "/files/" + encode_path(path));
+}
+
 std::string file_url(const RunId& run, std::string_view path, uint64_t from, int wait_s) {
-  std::string url = run_url(run, "/files/" + encode_path(path));
+  std::string url = file_url(run, path);
   url.append("?from=").append(std::to_string(from));
   if (wait_s > 0) url.append("&wait=").append(std::to_string(wait_s));
   return url;

@@ -57,7 +57,8 @@
 //   GET    /api/v1/runs/{id}/follow ?from=0,0&version=V&wait=S&rank=R: frames, see below
 //   GET    /api/v1/runs/{id}/files
 //                                  [{"path","size","kind":"console|view|alias|log|output|…"}]
-//   GET    /api/v1/runs/{id}/files/{path...}  ?from=N&wait=S: bytes; headers x-next, x-final
+//   GET    /api/v1/runs/{id}/files/{path...}  ?from=N&wait=S: bytes; headers x-next, x-final;
+//                                  or by a Range header; ?expires&signature in place of a token
 //   GET    /api/v1/runs/{id}/outputs          the tree of outputs/, as text (snapshot/tree.h)
 //   GET    /api/v1/runs/{id}/snapshot         the tree of the code
 //   POST   /api/v1/blobs                      a pack, see below -> {"kept", "bad": [hex…]}
@@ -94,6 +95,7 @@ inline constexpr int kWaitSecondsMax = 60;  // More is cut to this.
 
 std::string run_url(const RunId& run, std::string_view rest = {});  // rest: "/cancel"
 std::string attempt_url(const AttemptId& attempt, std::string_view rest);
+std::string file_url(const RunId& run, std::string_view path);
 std::string file_url(const RunId& run, std::string_view path, uint64_t from, int wait_s);
 
 // The frames' heads.

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 import pathlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -181,6 +183,26 @@ class RunLife(YardTest):
         self.ok("run", "cp", f"{run}:stdout.txt", kept)
         self.assertEqual(subprocess.run(["cmp", str(source), str(kept)]).returncode, 0)
         self.assertEqual(self.http("GET", f"/api/v1/runs/{run}/files/stderr.txt")[1], b"end\n")
+
+    def test_a_log_is_read_by_its_link_whole_or_in_ranges(self):
+        run = self.submit("--", "sh", "-c", "echo one; echo two")
+        links = self.finish(run)["logFiles"]
+
+        def read(link, **headers):
+            try:
+                with urllib.request.urlopen(urllib.request.Request(link, headers=headers), timeout=20) as answer:
+                    return answer.status, answer.read()
+            except urllib.error.HTTPError as error:
+                return error.code, b""
+        link = links["user_logs/std_log.txt"]
+        self.assertEqual(read(link), (200, b"one\ntwo\n"))
+        self.assertEqual(read(link, Range="bytes=4-6"), (206, b"two"))
+        self.assertEqual(read(link, Range="bytes=-4"), (206, b"two\n"))
+        self.assertEqual(read(links["stdout.txt"], Range="bytes=4-"), (206, b"two\n"))
+        self.assertEqual(read(link, Range="bytes=8-")[0], 416)
+        self.assertIn(b"running", read(links["azureml-logs/60_control_log.txt"])[1])
+        self.assertEqual(read(link.replace("std_log", "other"))[0], 403)
+        self.assertEqual(read(link.partition("?")[0])[0], 401)
 
     def test_logs_folder_is_there_live(self):
         self.write("slow.py", "import time\nf = open('logs/train.log', 'a')\n"

@@ -13,7 +13,7 @@ constexpr Option kJobChoiceRows[] = {
     {"--experiment-name --experiment", Takes::value, "NAME", "Refuse it in another experiment."},
 };
 constexpr Option kShowOptions[] = {
-    {"--web -e", Takes::nothing, "", "Say where the studio shows it."},
+    {"--web -e", Takes::nothing, "", "", Since::later},
 };
 constexpr Option kListOfJobsOptions[] = {
     {"--max-results -r --last", Takes::value, "N", "The newest N; else all."},
@@ -30,14 +30,11 @@ constexpr Option kListOfJobsOptions[] = {
 constexpr Option kJobUpdateRows[] = {
     {"--set", Takes::list, "K=V", "display_name=…, description=…, tags.K=… or properties.K=…"},
     {"--remove", Takes::list, "tags.K", "Take this tag away."},
-    {"--web -e", Takes::nothing, "", "Say where the studio shows it."},
+    {"--web -e", Takes::nothing, "", "", Since::later},
     {"--add", Takes::list, "K", "", Since::later},
 };
 
 Status print_job(Context& context, const Json& run) {
-  if (context.args().knows("web") && context.args().has("web")) {
-    context.insist("studio " + cell_of(run, "studioUrl"));
-  }
   return context.print(job_json(run), job_view(context));
 }
 

@@ -17,7 +17,7 @@ constexpr Option kJobCreateRows[] = {
     {"--name -n", Takes::value, "TEXT", "Its name, which is the run's id; else a new one."},
     {"--set", Takes::list, "K=V", "Put this in the place of what the file says: inputs.lr=0.1"},
     {"--stream -s", Takes::nothing, "", "Show what it prints, and exit as it did."},
-    {"--web -e", Takes::nothing, "", "Say where the studio shows it."},
+    {"--web -e", Takes::nothing, "", "", Since::later},
     {"--save-as -a", Takes::value, "FILE", "Write the job there too, as YAML or JSON."},
     {"--experiment-name --experiment", Takes::value, "NAME", "The experiment; else the file's."},
     {"--skip-validation", Takes::nothing, "",
@@ -111,7 +111,6 @@ Result<int> job_create(Context& context) {
   }
   TRY_SET(const SubmitOutcome outcome, submit_run(context, std::move(submission), Then::nothing));
   const Json created = job_json(outcome.run);
-  if (args.has("web")) context.insist("studio " + cell_of(outcome.run, "studioUrl"));
   if (args.has("save-as")) TRY(save(args.value("save-as"), created));
   if (!args.has("stream")) {
     TRY(context.print(created, job_view(context)));
