@@ -50,11 +50,13 @@ class Collector::Pass {
   Status expire();
   // Removes rows and folders of what was deleted a week ago, or for good.
   Status purge();
-  Status take_workspaces();
 
  private:
   void phase(std::string_view name);
   Status expire_in(const Workspace& workspace);
+  Status expire_run(const RunId& run, WallTime now);
+  Status take_workspaces();
+  Status finish_experiments();
   Status purge_rows(const store::PurgedRun& run, WallTime before);
   Status set_horizon();
   Status add_runs(int64_t after);
@@ -298,33 +300,46 @@ Status Collector::Pass::expire() {
 
 Status Collector::Pass::expire_in(const Workspace& workspace) {
   const WallTime now = house_.clock.wall();
-  std::set<RunId> refused;  // With a child that is not over.
+  store::EndedRun last;
   while (true) {
-    std::vector<RunId> old;
+    std::vector<store::EndedRun> old;
     const auto look = [&](db::Db& db) -> Status {
-      TRY_SET(old, store::runs_ended_before(db, workspace.id, now - workspace.retention,
-                                            kRunsPerRead + static_cast<int>(refused.size())));
+      TRY_SET(old, store::runs_ended_before(db, workspace.id, now - workspace.retention, last,
+                                            kRunsPerRead));
       return {};
     };
     TRY(house_.store.read(look));
-    std::erase_if(old, [&](const RunId& run) { return refused.contains(run); });
     if (old.empty()) return {};
-    for (const RunId& run : old) {
-      std::vector<RunId> hidden;
-      const auto change = [&](db::Transaction& transaction) -> Status {
-        TRY_SET(hidden, store::delete_run(transaction, run, now));
-        return {};
-      };
-      if (!house_.store.write(Durable::no, change)) refused.insert(run);
-      expired_ += static_cast<int64_t>(hidden.size());
-      for (const RunId& each : hidden) house_.run_changed(each);
+    last = old.back();
+    for (const store::EndedRun& run : old) {
+      TRY(expire_run(run.id, now));
       if (!pace_.rest()) return stopped();
     }
   }
 }
 
+Status Collector::Pass::expire_run(const RunId& run, WallTime now) {
+  std::vector<RunId> hidden;
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY_SET(hidden, store::delete_run(transaction, run, now));
+    return {};
+  };
+  const Status written = house_.store.write(Durable::no, change);
+  // A child of it is not over, or it was purged meanwhile.
+  const bool skipped = !written && (written.error().kind == ErrorKind::conflict ||
+                                    written.error().kind == ErrorKind::not_found);
+  if (skipped) return {};
+  TRY(written);
+  expired_ += static_cast<int64_t>(hidden.size());
+  for (const RunId& each : hidden) house_.run_changed(each);
+  return {};
+}
+
 Status Collector::Pass::purge() {
-  if (removes()) TRY(take_workspaces());
+  if (removes()) {
+    TRY(take_workspaces());
+    TRY(finish_experiments());
+  }
   const WallTime before = house_.clock.wall() - store::kKeepDeleted;
   int64_t below = INT64_MAX;
   while (true) {
@@ -363,6 +378,28 @@ Status Collector::Pass::take_workspaces() {
     };
     TRY(house_.store.write(Durable::no, change));
     if (!pace_.rest()) return stopped();
+  }
+  return {};
+}
+
+Status Collector::Pass::finish_experiments() {
+  std::vector<int64_t> experiments;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(experiments, store::unfinished_experiments(db));
+    return {};
+  };
+  TRY(house_.store.read(look));
+  for (const int64_t experiment : experiments) {
+    std::vector<RunId> hidden;
+    do {
+      const auto change = [&](db::Transaction& transaction) -> Status {
+        TRY_SET(hidden, store::finish_experiment(transaction, experiment, kRunsPerTake));
+        return {};
+      };
+      TRY(house_.store.write(Durable::no, change));
+      for (const RunId& run : hidden) house_.run_changed(run);
+      if (!pace_.rest()) return stopped();
+    } while (!hidden.empty());
   }
   return {};
 }

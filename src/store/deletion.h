@@ -57,9 +57,20 @@ Result<std::vector<RunId>> restore_experiment_runs(db::Transaction& transaction,
 
 // ---- for garbage collection ----
 
-// Runs of a workspace that ended before a time, and are no child: the oldest first.
-Result<std::vector<RunId>> runs_ended_before(db::Db& db, int64_t workspace, WallTime before,
+// Hidden experiments with runs left to delete: the server was killed between two batches. And the
+// next batch of one; none: it is done, or was restored.
+Result<std::vector<int64_t>> unfinished_experiments(db::Db& db);
+Result<std::vector<RunId>> finish_experiment(db::Transaction& transaction, int64_t experiment,
                                              int limit);
+struct EndedRun {
+  int64_t number = 0;
+  RunId id;
+  WallTime ended{};
+};
+// Runs of a workspace that ended before a time, are no child and not deleted: the oldest first,
+// those behind `after`.
+Result<std::vector<EndedRun>> runs_ended_before(db::Db& db, int64_t workspace, WallTime before,
+                                                const EndedRun& after, int limit);
 struct PurgedRun {
   int64_t number = 0;
   RunId id;

@@ -6,3 +6,8 @@ CREATE TABLE deleted_users (
 INSERT INTO deleted_users (name)
 SELECT DISTINCT user_name FROM tokens
 WHERE kind <> 'attempt' AND user_name NOT IN (SELECT name FROM users);
+
+-- For retention by age: what is deleted, or a child, is not in it.
+DROP INDEX runs_ended;
+CREATE INDEX runs_ended ON runs (workspace_id, ended)
+  WHERE final = 1 AND parent IS NULL AND deleted IS NULL;
