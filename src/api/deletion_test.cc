@@ -270,7 +270,10 @@ TEST_CASE("a workspace's retention deletes runs by age, with their children") {
   REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).value()["expiredRuns"] == 0);
   CHECK(send(client, patch, url, R"({"retentionSeconds": 60})").status == 400);
   REQUIRE(send(client, patch, url, R"({"retentionSeconds": 7776000})").status == 200);
-  CHECK(yard.collector.collect(Collector::Mode::remove, {}).value()["expiredRuns"] == 2);
+  for (const auto mode : {Collector::Mode::dry_run, Collector::Mode::remove}) {
+    CHECK(yard.listed(client, "?children=1").size() == 3);
+    CHECK(yard.collector.collect(mode, {}).value()["expiredRuns"] == 2);
+  }
   CHECK(yard.listed(client, "?children=1") == Json({"fresh"}));
   // As any other deletion, it can be taken back for a week.
   CHECK(send(client, post, "/api/v1/runs/old-1/restore").status == 200);
@@ -288,7 +291,9 @@ TEST_CASE("retention passes over a run with a child that is not over") {
   REQUIRE(yard.control->submit({RunId{"live"}, child, "owner"}).has_value());
   REQUIRE(send(client, patch, "/api/v1/workspaces/default", R"({"retentionSeconds": 7776000})")
               .status == 200);
-  CHECK(yard.collector.collect(Collector::Mode::remove, {}).value()["expiredRuns"] == 2);
+  for (const auto mode : {Collector::Mode::dry_run, Collector::Mode::remove}) {
+    CHECK(yard.collector.collect(mode, {}).value()["expiredRuns"] == 2);
+  }
   CHECK(yard.listed(client) == Json({"old-1"}));
 }
 

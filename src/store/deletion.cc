@@ -52,6 +52,18 @@ Result<std::vector<RunId>> delete_run(db::Transaction& transaction, const RunId&
   return read_ids(std::move(rows));
 }
 
+Result<int64_t> count_deletable(db::Db& db, const RunId& id) {
+  TRY_SET(const std::optional<RunHead> head, find_run_head(db, id));
+  if (!head) return 0;
+  TRY_SET(db::Statement row,
+          db.query(std::string(kFamily) +
+                       "SELECT iif(SUM(r.final = 0) > 0, 0, SUM(r.deleted IS NULL)) FROM runs r "
+                       "JOIN family f ON r.number = f.number",
+                   {head->number}));
+  TRY_SET(const bool any, row.next());
+  return any ? row.integer(0) : 0;
+}
+
 Result<std::vector<RunId>> restore_run(db::Transaction& transaction, const RunId& id) {
   std::optional<WallTime> deleted;
   int64_t number = 0;

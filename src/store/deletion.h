@@ -20,6 +20,8 @@ inline constexpr WallTime kDeletedForGood{microseconds(1)};
 
 // Hides a run and all below it; their ids. conflict: one of them is not over.
 Result<std::vector<RunId>> delete_run(db::Transaction& transaction, const RunId& id, WallTime when);
+// How many runs that would hide; 0: one of them is not over.
+Result<int64_t> count_deletable(db::Db& db, const RunId& id);
 // Brings a run back, and what was deleted with it. conflict: its parent is deleted.
 Result<std::vector<RunId>> restore_run(db::Transaction& transaction, const RunId& id);
 
