@@ -160,7 +160,7 @@ def _shown(record: dict) -> str:
     if kind == "tag" and value is None:
         return f"{name}: removed"
     if kind == "dropped":
-        return f"{name}: left out, it is larger than 1 MB"
+        return f"{name}: left out, it {record.get('e', 'is larger than 1 MB')}"
     if "s" in record:
         name = f"{name} (step {record['s']})"
     if kind == "row" and isinstance(value, dict):

@@ -18,6 +18,13 @@ _DEPTH_MAX = 64
 _INFINITY = float("inf")
 
 
+class TooDeep(ValueError):
+    """A value nests deeper than a record may."""
+
+    def __init__(self) -> None:
+        super().__init__(f"nests deeper than {_DEPTH_MAX} levels")
+
+
 def quote(text: str) -> str:
     """A string as JSON, in ASCII; halves of surrogate pairs become U+FFFD."""
     quoted = _escape(text)
@@ -47,7 +54,7 @@ def json_text(value: object, depth: int = 0) -> str:
     if value is True or value is False:
         return "true" if value else "false"
     if depth > _DEPTH_MAX:
-        raise ValueError("nested too deeply")
+        raise TooDeep
     if isinstance(value, dict):
         pairs = (f"{quote(str(k))}:{json_text(v, depth + 1)}" for k, v in value.items())
         return "{" + ",".join(pairs) + "}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .record_lines import json_text, quote, scalar, values_of
+from .record_lines import TooDeep, json_text, quote, scalar, values_of
 from .warn import never_raises, warn_once
 
 _LIST_PART = 10_000  # Values of one line; a longer list is several lines of the same name.
@@ -64,7 +64,7 @@ class RunLogging:
         ``run.log_row("sizes", epoch=1, bytes=300)``."""
         # By position, so that a column may be called "name".
         title = name[0] if name else columns.pop("name")
-        self._put("row", title, json_text(columns))
+        self._put_json("row", title, columns)
 
     @never_raises
     def log_table(self, name: str, value: dict, description: str = "") -> None:
@@ -73,7 +73,7 @@ class RunLogging:
         rows = max(map(len, columns.values()), default=0)
         for begin in range(0, max(rows, 1), _TABLE_PART):
             part = {key: column[begin:begin + _TABLE_PART] for key, column in columns.items()}
-            self._put("table", name, json_text(part))
+            self._put_json("table", name, part)
 
     @never_raises
     def log_image(self, name: str, path: str | None = None, plot=None,
@@ -81,7 +81,7 @@ class RunLogging:
         """Logs an image: a file's ``path``, or a ``plot`` with a ``savefig`` of its own, such as
         matplotlib.pyplot or one of its figures. The image is kept in ``outputs/images``."""
         kept = self._keep_image(str(name), path, plot)
-        self._put("image", name, json_text({"path": kept, "description": description}))
+        self._put_json("image", name, {"path": kept, "description": description})
 
     @never_raises
     def log_confusion_matrix(self, name: str, value, description: str = "") -> None:
@@ -151,12 +151,23 @@ class RunLogging:
         line = f'{{"k":"{kind}","n":{_name(name)},"v":{value},"t":{_now()}{self._tail}'
         self._write(line, name)
 
+    def _put_json(self, kind: str, name: str, value: object) -> None:
+        try:
+            text = json_text(value)
+        except TooDeep as error:
+            self._drop(name, f',"e":{quote(str(error))}')
+            raise ValueError(f"'{str(name)[:80]}' {error} and is not kept") from None
+        self._put(kind, name, text)
+
     def _write(self, line: str, name: str) -> None:
         if len(line) > _LINE_MAX:
-            # The server counts what was left out, and the run has a warning.
-            self._words().write(f'{{"k":"dropped","n":{quote(str(name)[:80])}{self._tail}')
+            self._drop(name)
             raise ValueError(_too_large(name))
         self._words().write(line)
+
+    def _drop(self, name: str, why: str = "") -> None:
+        """The server counts what was left out, and the run has a warning."""
+        self._words().write(f'{{"k":"dropped","n":{quote(str(name)[:80])}{why}{self._tail}')
 
     @never_raises
     def _put_child(self, run_id: str, name: str | None, parent: str | None) -> None:
@@ -176,7 +187,7 @@ class RunLogging:
             value = json.loads(value)
         if isinstance(value, dict) and "schema_type" not in value:
             value = {"schema_type": kind, "schema_version": "v1", "data": value}
-        self._put("doc", name, json_text(value))
+        self._put_json("doc", name, value)
 
     def _keep_image(self, name: str, path, plot) -> str:
         raise NotImplementedError

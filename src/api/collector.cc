@@ -7,13 +7,13 @@
 
 #include "api/digest_set.h"
 #include "api/environments.h"
-#include "api/outputs.h"
 #include "api/pace.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "snapshot/tree.h"
 #include "store/deletion.h"
 #include "store/garbage.h"
+#include "store/pending_outputs.h"
 
 namespace trainyard::api {
 namespace {
@@ -25,7 +25,6 @@ constexpr int kRunsPerRead = 500;  // Of one read transaction, so that no reader
 constexpr int kTreesPerRead = 5000;
 constexpr size_t kFoldersPerRead = 500;
 constexpr seconds kClockStep{300};  // A larger step of the machine's clock is distrusted.
-constexpr seconds kBusyRetry{60};   // A backup was under way.
 // Realised environments that no run has used for so long and none names go.
 constexpr std::chrono::hours kEnvironmentIdle{7 * 24};
 
@@ -50,18 +49,22 @@ class Collector::Pass {
   Status expire();
   // Removes rows and folders of what was deleted a week ago, or for good.
   Status purge();
-  Status take_workspaces();
 
  private:
   void phase(std::string_view name);
   Status expire_in(const Workspace& workspace);
+  Status expire_run(const RunId& run, WallTime now);
+  Status take_workspaces();
+  Status finish_experiments();
   Status purge_rows(const store::PurgedRun& run, WallTime before);
   Status set_horizon();
+  Status add_pending();
   Status add_runs(int64_t after);
   Status add_others();
   Status add_verified();
   Status mark();
-  Status mark_tree(const Digest& id);
+  void mark_tree(const Digest& id);
+  void note_damaged(const Digest& id, const std::string& why);
   Status sweep_blobs();
   Status sweep_folder(const fs::path& folder, std::string (*run_in)(const std::string&));
   void sweep_environments();
@@ -81,6 +84,7 @@ class Collector::Pass {
   int64_t purged_ = 0;
   int64_t forgotten_ = 0;
   int64_t missing_trees_ = 0;
+  int64_t damaged_trees_ = 0;
   blob::Sweep::Count blobs_;
   int64_t folders_ = 0;
   env::Shelf::Trimmed shelf_;
@@ -126,7 +130,7 @@ Status Collector::begin(Mode mode) {
 
 void Collector::purge_soon() {
   std::lock_guard lock(mutex_);
-  purge_wanted_ = true;
+  purge_at_ = house_.clock.steady();
   rung_.notify_all();
 }
 
@@ -146,7 +150,6 @@ bool Collector::interrupt() {
   const bool ours =
       purging_ || progress_.with([](Progress& now) { return now.running && !now.asked; });
   if (ours) current_.request_stop();
-  purge_wanted_ = purge_wanted_ || purging_;
   return ours;
 }
 
@@ -157,24 +160,30 @@ void Collector::run(const std::stop_token& stop) {
     Mode mode = Mode::remove;
     {
       std::unique_lock lock(mutex_);
-      const auto rung = [&] { return wanted_.has_value() || purge_wanted_; };
-      if (options_.every == seconds(0)) {
-        rung_.wait(lock, stop, rung);
+      const auto purge_due = [&] { return purge_at_ && *purge_at_ <= house_.clock.steady(); };
+      const auto rung = [&] { return wanted_.has_value() || purge_due(); };
+      SteadyTime until = options_.every == seconds(0) ? SteadyTime::max() : next;
+      if (purge_at_) until = std::min(until, *purge_at_);
+      if (until == SteadyTime::max()) {
+        rung_.wait(lock, stop, [&] { return wanted_.has_value() || purge_at_.has_value(); });
       } else {
-        rung_.wait_for(lock, stop, next - house_.clock.steady(), rung);
+        rung_.wait_for(lock, stop, until - house_.clock.steady(), rung);
       }
       if (stop.stop_requested()) return;
-      if (purge_wanted_ && !wanted_) {
-        purge_wanted_ = false;
+      if (!wanted_ && purge_due()) {
+        purge_at_.reset();
         purging_ = true;
         current_ = std::stop_source();
         current = current_.get_token();
         lock.unlock();
-        purge_once(current);
+        const bool done = purge_once(current);
         lock.lock();
         purging_ = false;
+        if (!done) purge_at_ = house_.clock.steady() + options_.busy_retry;
         continue;
       }
+      const bool due = options_.every > seconds(0) && next <= house_.clock.steady();
+      if (!wanted_ && !due) continue;
       mode = wanted_.value_or(Mode::remove);
       const bool asked = wanted_.has_value();
       progress_.with([&](Progress& now) {
@@ -189,13 +198,15 @@ void Collector::run(const std::stop_token& stop) {
   }
 }
 
-void Collector::purge_once(const std::stop_token& stop) {
-  // Beside a backup the rows wait for the next collection.
+// False: a backup or a check goes first.
+bool Collector::purge_once(const std::stop_token& stop) {
   const std::unique_lock upkeep(house_.upkeep, std::try_to_lock);
-  if (!upkeep) return;
-  if (const Status purged = Pass(*this, Mode::remove, stop).purge(); !purged) {
-    house_.log.warn("deleted runs not removed", {{"error", purged.error().message}});
-  }
+  if (!upkeep) return false;
+  const Status purged = Pass(*this, Mode::remove, stop).purge();
+  if (purged) return true;
+  if (purged.error().kind == ErrorKind::cancelled) return false;
+  house_.log.warn("deleted runs not removed", {{"error", purged.error().message}});
+  return true;
 }
 
 void Collector::run_once(Mode mode, const std::stop_token& stop) {
@@ -203,7 +214,8 @@ void Collector::run_once(Mode mode, const std::stop_token& stop) {
     // A backup or a check that is under way goes first.
     std::unique_lock upkeep(house_.upkeep, std::defer_lock);
     while (!upkeep.try_lock()) {
-      if (house_.clock.sleep_until(house_.clock.steady() + kBusyRetry, stop)) return stopped();
+      const SteadyTime again = house_.clock.steady() + options_.busy_retry;
+      if (house_.clock.sleep_until(again, stop)) return stopped();
     }
     return collect(mode, stop);
   }();
@@ -250,10 +262,10 @@ Result<Json> Collector::Pass::run() {
   phase("removing deleted runs");
   TRY(expire());
   TRY(purge());
-  // Files that only a row names would not be marked.
-  TRY(fold_all_outputs(house_));
   phase("reading what is referred to");
   TRY(set_horizon());
+  // Before the runs: a file leaves this list for the tree of its run.
+  TRY(add_pending());
   TRY(add_runs(0));
   TRY(add_others());
   TRY(add_verified());
@@ -274,6 +286,7 @@ Result<Json> Collector::Pass::run() {
                  {"removedRuns", purged_},
                  {"trees", trees_.size()},
                  {"missingTrees", missing_trees_},
+                 {"damagedTrees", damaged_trees_},
                  {"blobs", blobs_.blobs},
                  {"removedBlobs", blobs_.removed},
                  {"removedBytes", blobs_.removed_bytes},
@@ -288,7 +301,6 @@ Result<Json> Collector::Pass::run() {
 }
 
 Status Collector::Pass::expire() {
-  if (!removes()) return {};
   TRY_SET(const std::vector<Workspace> workspaces, house_.store.workspaces());
   for (const Workspace& workspace : workspaces) {
     if (workspace.retention > seconds(0)) TRY(expire_in(workspace));
@@ -298,33 +310,54 @@ Status Collector::Pass::expire() {
 
 Status Collector::Pass::expire_in(const Workspace& workspace) {
   const WallTime now = house_.clock.wall();
-  std::set<RunId> refused;  // With a child that is not over.
+  store::EndedRun last;
   while (true) {
-    std::vector<RunId> old;
+    std::vector<store::EndedRun> old;
     const auto look = [&](db::Db& db) -> Status {
-      TRY_SET(old, store::runs_ended_before(db, workspace.id, now - workspace.retention,
-                                            kRunsPerRead + static_cast<int>(refused.size())));
+      TRY_SET(old, store::runs_ended_before(db, workspace.id, now - workspace.retention, last,
+                                            kRunsPerRead));
       return {};
     };
     TRY(house_.store.read(look));
-    std::erase_if(old, [&](const RunId& run) { return refused.contains(run); });
     if (old.empty()) return {};
-    for (const RunId& run : old) {
-      std::vector<RunId> hidden;
-      const auto change = [&](db::Transaction& transaction) -> Status {
-        TRY_SET(hidden, store::delete_run(transaction, run, now));
-        return {};
-      };
-      if (!house_.store.write(Durable::no, change)) refused.insert(run);
-      expired_ += static_cast<int64_t>(hidden.size());
-      for (const RunId& each : hidden) house_.run_changed(each);
+    last = old.back();
+    for (const store::EndedRun& run : old) {
+      TRY(expire_run(run.id, now));
       if (!pace_.rest()) return stopped();
     }
   }
 }
 
+Status Collector::Pass::expire_run(const RunId& run, WallTime now) {
+  if (!removes()) {
+    const auto look = [&](db::Db& db) -> Status {
+      TRY_SET(const int64_t count, store::count_deletable(db, run));
+      expired_ += count;
+      return {};
+    };
+    return house_.store.read(look);
+  }
+  std::vector<RunId> hidden;
+  const auto change = [&](db::Transaction& transaction) -> Status {
+    TRY_SET(hidden, store::delete_run(transaction, run, now));
+    return {};
+  };
+  const Status written = house_.store.write(Durable::no, change);
+  // A child of it is not over, or it was purged meanwhile.
+  const bool skipped = !written && (written.error().kind == ErrorKind::conflict ||
+                                    written.error().kind == ErrorKind::not_found);
+  if (skipped) return {};
+  TRY(written);
+  expired_ += static_cast<int64_t>(hidden.size());
+  for (const RunId& each : hidden) house_.run_changed(each);
+  return {};
+}
+
 Status Collector::Pass::purge() {
-  if (removes()) TRY(take_workspaces());
+  if (removes()) {
+    TRY(take_workspaces());
+    TRY(finish_experiments());
+  }
   const WallTime before = house_.clock.wall() - store::kKeepDeleted;
   int64_t below = INT64_MAX;
   while (true) {
@@ -367,6 +400,28 @@ Status Collector::Pass::take_workspaces() {
   return {};
 }
 
+Status Collector::Pass::finish_experiments() {
+  std::vector<int64_t> experiments;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(experiments, store::unfinished_experiments(db));
+    return {};
+  };
+  TRY(house_.store.read(look));
+  for (const int64_t experiment : experiments) {
+    std::vector<RunId> hidden;
+    do {
+      const auto change = [&](db::Transaction& transaction) -> Status {
+        TRY_SET(hidden, store::finish_experiment(transaction, experiment, kRunsPerTake));
+        return {};
+      };
+      TRY(house_.store.write(Durable::no, change));
+      for (const RunId& run : hidden) house_.run_changed(run);
+      if (!pace_.rest()) return stopped();
+    } while (!hidden.empty());
+  }
+  return {};
+}
+
 // The folder goes after the row: what a crash leaves of it is found without one.
 Status Collector::Pass::purge_rows(const store::PurgedRun& run, WallTime before) {
   store::Purged purged = store::Purged::partly;
@@ -400,6 +455,29 @@ Status Collector::Pass::set_horizon() {
   // A node that was cut off has sent its outputs and not yet said so, for as long as it takes.
   if (finalizing) age = std::max(age, house_.clock.wall() - *finalizing + blob::kStampAge);
   before_ = file_now - age;
+  return {};
+}
+
+// Files of interactive runs that no tree names yet.
+Status Collector::Pass::add_pending() {
+  std::vector<int64_t> runs;
+  const auto list = [&](db::Db& db) -> Status {
+    TRY_SET(runs, store::runs_with_pending_outputs(db));
+    return {};
+  };
+  TRY(house_.store.read(list));
+  for (const int64_t run : runs) {
+    std::vector<store::PendingOutput> outputs;
+    const auto look = [&](db::Db& db) -> Status {
+      TRY_SET(outputs, store::pending_outputs(db, run));
+      return {};
+    };
+    TRY(house_.store.read(look));
+    for (const store::PendingOutput& output : outputs) {
+      if (const auto digest = Digest::from_hex(output.digest)) used_.add(*digest);
+    }
+    if (!pace_.rest()) return stopped();
+  }
   return {};
 }
 
@@ -478,29 +556,28 @@ Status Collector::Pass::add_verified() {
 
 Status Collector::Pass::mark() {
   for (const Digest& id : trees_) {
-    TRY(mark_tree(id));
+    mark_tree(id);
     if (!pace_.rest()) return stopped();
   }
   used_.compact();
   return {};
 }
 
-// Whatever cannot be read for certain ends the collection: what it names would be taken for
-// garbage.
-Status Collector::Pass::mark_tree(const Digest& id) {
+void Collector::Pass::mark_tree(const Digest& id) {
   used_.add(id);
   const Result<std::string> text = house_.trees.text(id.hex());
   if (!text) {
-    if (text.error().kind != ErrorKind::not_found) return std::unexpected(text.error());
-    ++missing_trees_;
-    return {};
+    // An attempt may name what never was a tree: nothing, or a file too large for one.
+    if (text.error().kind == ErrorKind::not_found) ++missing_trees_;
+    const bool none =
+        text.error().kind == ErrorKind::not_found || text.error().kind == ErrorKind::invalid;
+    if (!none) note_damaged(id, text.error().message);
+    return;
   }
   const Result<snapshot::Tree> tree = snapshot::decode(*text);
   if (!tree) {
-    if (sha256(*text) == id) return {};  // An attempt named something that never was a tree.
-    return fail(ErrorKind::unavailable, "tree " + id.hex() + " is damaged: " + tree.error().message,
-                "Nothing is removed while it is referred to. Find the run with: trainyard server "
-                "check --content");
+    if (sha256(*text) != id) note_damaged(id, tree.error().message);
+    return;
   }
   for (const snapshot::Entry& entry : tree->entries) {
     using snapshot::EntryKind;
@@ -508,7 +585,12 @@ Status Collector::Pass::mark_tree(const Digest& id) {
       used_.add(entry.digest);
     }
   }
-  return {};
+}
+
+void Collector::Pass::note_damaged(const Digest& id, const std::string& why) {
+  ++damaged_trees_;
+  house_.log.error("damaged tree: no blob is removed while it is referred to",
+                   {{"tree", id.hex()}, {"error", why}});
 }
 
 Status Collector::Pass::sweep_blobs() {
@@ -520,11 +602,13 @@ Status Collector::Pass::sweep_blobs() {
     });
     return pace_.rest();
   };
+  // What a damaged tree lists is not known: any blob may be of it.
+  const auto used = [&](const Digest& digest) {
+    return damaged_trees_ > 0 || used_.contains(digest);
+  };
   TRY_SET(blobs_,
-          house_.blobs.sweep({.used = [&](const Digest& digest) { return used_.contains(digest); },
-                              .before = before_,
-                              .dry_run = !removes(),
-                              .proceed = proceed}));
+          house_.blobs.sweep(
+              {.used = used, .before = before_, .dry_run = !removes(), .proceed = proceed}));
   return {};
 }
 

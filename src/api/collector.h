@@ -22,6 +22,7 @@ struct CollectorOptions {
   seconds grace = std::chrono::hours(24);
   seconds every = std::chrono::hours(6);     // Between two collections; 0: only when asked for.
   seconds first = std::chrono::minutes(10);  // After the start: supervisors report first.
+  milliseconds busy_retry = seconds(60);     // A backup or a check was under way.
 };
 
 // Garbage collection: removes blobs, run folders and realised environments that nothing refers to.
@@ -46,8 +47,8 @@ class Collector {
   wire::Json state();
   // Removes rows and folders of runs that nobody can restore any more, in the background.
   void purge_soon();
-  // Ends a collection that nobody asked for, so that a backup need not wait for it. True: one was
-  // under way.
+  // Ends a collection that nobody asked for, or a purge, so that a backup need not wait for it; a
+  // purge goes on later. True: one was under way.
   bool interrupt();
 
   // Collects now, on this thread; what start() has done.
@@ -69,7 +70,7 @@ class Collector {
 
   void run(const std::stop_token& stop);
   void run_once(Mode mode, const std::stop_token& stop);
-  void purge_once(const std::stop_token& stop);
+  bool purge_once(const std::stop_token& stop);
   Status check_clock(WallTime file_now);
 
   House& house_;
@@ -78,7 +79,7 @@ class Collector {
   std::mutex mutex_;
   std::condition_variable_any rung_;
   std::optional<Mode> wanted_;                // Held by mutex_.
-  bool purge_wanted_ = false;                 // Held by mutex_.
+  std::optional<SteadyTime> purge_at_;        // Held by mutex_.
   bool purging_ = false;                      // Held by mutex_: purge_once() is under way.
   std::stop_source current_;                  // Held by mutex_: of the collection under way.
   std::optional<microseconds> clock_offset_;  // Files' time less steady time, when last looked at.

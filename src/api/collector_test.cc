@@ -65,6 +65,16 @@ struct Collecting : Yard {
       return {};
     }));
   }
+  int64_t count(const std::string& table) {
+    int64_t found = -1;
+    REQUIRE(store->read([&](db::Db& db) -> Status {
+      TRY_SET(db::Statement row, db.query("SELECT COUNT(*) FROM " + table));
+      TRY(row.next());
+      found = row.integer(0);
+      return {};
+    }));
+    return found;
+  }
   void age_snapshots() { change("UPDATE snapshots SET verified = verified - 172800000000"); }
   // Its row and nothing else, as a deletion that was cut short leaves it.
   void lose(const std::string& id) { change("DELETE FROM runs WHERE id = '" + id + "'"); }
@@ -214,17 +224,83 @@ TEST_CASE("nothing that came since a run began to hand in its outputs is removed
   CHECK(yard.collect()["removedBlobs"] == 2);
 }
 
-TEST_CASE("a damaged tree ends the collection before anything is removed") {
+TEST_CASE("a damaged tree keeps every blob, and the rest is collected") {
   Collecting yard;
   const Code used = yard.keep("used");
   const Code garbage = yard.keep("garbage");
   REQUIRE(yard.send_run("calm-finch-10", used));
+  yard.submit("calm-finch-13");
+  REQUIRE(make_dirs(yard.home.runs() / "calm-finch-13"));
+  yard.lose("calm-finch-13");
   REQUIRE(write_file(yard.path(used.tree()), "rotten"));
   yard.age_files();
-  const auto report = yard.collector.collect(Collector::Mode::remove, {});
-  REQUIRE(!report);
-  CHECK(report.error().message.find(used.tree().hex()) != std::string::npos);
-  CHECK(yard.there(garbage.blob()));
+  Json report = yard.collect();
+  CHECK(report["damagedTrees"] == 1);
+  CHECK(report["removedBlobs"] == 0);
+  CHECK(report["removedFolders"] == 1);
+  for (const Code& code : {used, garbage}) CHECK(yard.there(code.blob()));
+
+  yard.lose("calm-finch-10");
+  yard.age_snapshots();
+  report = yard.collect();
+  CHECK(report["damagedTrees"] == 0);
+  CHECK(!yard.there(garbage.blob()));
+}
+
+TEST_CASE("a missing tree under files of an interactive run does not stop a collection") {
+  Collecting yard;
+  const Code garbage = yard.keep("garbage");
+  const Code handed_in = yard.keep("handed in");
+  yard.submit("calm-finch-14");
+  yard.change("UPDATE runs SET outputs = '" + sha256("never sent").hex() + "'");
+  yard.change("INSERT INTO pending_outputs (run, path, digest, size) SELECT number, 'a', '" +
+              handed_in.blob().hex() + "', 9 FROM runs");
+  yard.age_files();
+  for (const auto mode : {Collector::Mode::dry_run, Collector::Mode::remove}) {
+    const Json report = yard.collect(mode);
+    CHECK(report["missingTrees"] == 1);
+    CHECK(report["removedBlobs"] == 3);
+    // It is in no tree yet.
+    CHECK(yard.count("pending_outputs") == 1);
+  }
+  CHECK(yard.there(handed_in.blob()));
+  CHECK(!yard.there(garbage.blob()));
+}
+
+TEST_CASE("a purge gives way to a check, and goes on after it") {
+  Collecting yard({.every = seconds(0), .busy_retry = milliseconds(20)});
+  http::Client client = yard.over_socket();
+  constexpr int kRuns = 200;
+  for (int i = 0; i < kRuns; ++i) {
+    const RunId run = yard.submit("calm-finch-" + std::to_string(i));
+    yard.place(run);
+    yard.finish(run);
+  }
+  yard.change("UPDATE runs SET deleted = 1");
+  const auto wait_for = [&](auto&& reached) {
+    const SteadyTime end = yard.clock.steady() + seconds(60);
+    while (!reached() && yard.clock.steady() < end) {
+      yard.clock.sleep_until(yard.clock.steady() + milliseconds(1), {});
+    }
+    REQUIRE(reached());
+  };
+  yard.collector.start();
+  wait_for([&] { return yard.count("runs") < kRuns; });
+  REQUIRE(send(client, http::Method::post, "/api/v1/server/check", "{}").status == 200);
+  CHECK(yard.count("runs") > 0);
+  wait_for([&] { return yard.count("runs") == 0; });
+
+  // One that finds a backup under way is not forgotten either.
+  const RunId last = yard.submit("calm-finch-last");
+  yard.place(last);
+  yard.finish(last);
+  {
+    const std::lock_guard backup(yard.house->upkeep);
+    REQUIRE(send(client, http::Method::del, "/api/v1/runs/calm-finch-last?now=1").status == 200);
+    yard.clock.sleep_until(yard.clock.steady() + milliseconds(50), {});
+    CHECK(yard.count("runs") == 1);
+  }
+  wait_for([&] { return yard.count("runs") == 0; });
 }
 
 TEST_CASE("folders of runs that are gone are removed") {

@@ -41,6 +41,9 @@ struct Deleting : Yard {
     }));
     return found;
   }
+  // What is restored together is known by its time, and the clock may stand still between two
+  // requests: as if all that is deleted had been deleted a second earlier.
+  void let_a_second_pass() { change("UPDATE runs SET deleted = deleted - 1000000"); }
   // As if all that is deleted had been deleted eight days ago.
   void let_a_week_pass() { change("UPDATE runs SET deleted = deleted - 691200000000"); }
   Json listed(http::Client& client, const std::string& query = "") {
@@ -113,6 +116,7 @@ TEST_CASE("children go with their parent and come back with it; one deleted befo
   yard.over("calm-3", "tests", "calm-2");
   yard.over("calm-4", "tests", "calm-1");
   REQUIRE(send(client, del, "/api/v1/runs/calm-4").status == 200);
+  yard.let_a_second_pass();
   CHECK(json_of(send(client, del, "/api/v1/runs/calm-1"))["deleted"].size() == 3);
   CHECK(yard.listed(client, "?children=1").empty());
   CHECK(send(client, post, "/api/v1/runs/calm-3/restore").status == 409);
@@ -190,6 +194,7 @@ TEST_CASE(
   yard.over("two", "tries");
   yard.over("three", "other");
   REQUIRE(send(client, del, "/api/v1/runs/one").status == 200);
+  yard.let_a_second_pass();
   CHECK(json_of(send(client, del, url + "?name=tries"))["deleted"] == 1);
   CHECK(json_of(send(client, del, url + "?name=tries"))["deleted"] == 0);  // Changes nothing.
   CHECK(yard.listed(client) == Json({"three"}));
@@ -212,6 +217,30 @@ TEST_CASE(
   // Other people's runs are an admin's to delete.
   http::Client sam = yard.over_tcp(yard.token_of("sam", Role::submitter));
   CHECK(send(sam, del, url + "?name=tries").status == 403);
+}
+
+TEST_CASE("a deletion of an experiment that a crash has interrupted is finished by the collector") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  const std::string url = "/api/v1/workspaces/default/experiments";
+  for (const char* id : {"one", "two", "three"}) yard.over(id, "tries");
+  yard.over("other");
+  REQUIRE(send(client, del, "/api/v1/runs/three").status == 200);
+  yard.let_a_second_pass();
+  // The experiment is hidden and none of its runs is deleted yet.
+  yard.change("UPDATE experiments SET deleted = 1000000 * unixepoch() WHERE name = 'tries'");
+  CHECK(yard.listed(client) == Json({"other", "two", "one"}));
+  REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).has_value());
+  CHECK(yard.listed(client) == Json({"other"}));
+  CHECK(yard.count("runs") == 4);
+  // They come back as those of a deletion that was not interrupted.
+  CHECK(json_of(send(client, post, url + "/restore", R"({"name": "tries"})"))["restored"] == 2);
+  CHECK(fetch(client, "/api/v1/runs/one").status == 200);
+
+  yard.change("UPDATE experiments SET deleted = 1 WHERE name = 'tries'");  // By --now.
+  REQUIRE(send(client, del, "/api/v1/runs/one").status == 200);
+  REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).has_value());
+  CHECK(yard.count("runs") == 1);
 }
 
 TEST_CASE("a deleted environment is not found, keeps its version, and comes back") {
@@ -247,10 +276,31 @@ TEST_CASE("a workspace's retention deletes runs by age, with their children") {
   REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).value()["expiredRuns"] == 0);
   CHECK(send(client, patch, url, R"({"retentionSeconds": 60})").status == 400);
   REQUIRE(send(client, patch, url, R"({"retentionSeconds": 7776000})").status == 200);
-  CHECK(yard.collector.collect(Collector::Mode::remove, {}).value()["expiredRuns"] == 2);
+  for (const auto mode : {Collector::Mode::dry_run, Collector::Mode::remove}) {
+    CHECK(yard.listed(client, "?children=1").size() == 3);
+    CHECK(yard.collector.collect(mode, {}).value()["expiredRuns"] == 2);
+  }
   CHECK(yard.listed(client, "?children=1") == Json({"fresh"}));
   // As any other deletion, it can be taken back for a week.
   CHECK(send(client, post, "/api/v1/runs/old-1/restore").status == 200);
+}
+
+TEST_CASE("retention passes over a run with a child that is not over") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  for (const char* id : {"old-1", "old-2", "old-3"}) yard.over(id);
+  yard.change("UPDATE runs SET ended = ended - 8640000000000");
+  RunSpec child;
+  child.experiment = "tests";
+  child.command = {"true"};
+  child.parent = "old-1";
+  REQUIRE(yard.control->submit({RunId{"live"}, child, "owner"}).has_value());
+  REQUIRE(send(client, patch, "/api/v1/workspaces/default", R"({"retentionSeconds": 7776000})")
+              .status == 200);
+  for (const auto mode : {Collector::Mode::dry_run, Collector::Mode::remove}) {
+    CHECK(yard.collector.collect(mode, {}).value()["expiredRuns"] == 2);
+  }
+  CHECK(yard.listed(client) == Json({"old-1"}));
 }
 
 TEST_CASE("a deleted workspace is gone at once, and its runs by batches, also after a kill") {

@@ -123,15 +123,4 @@ Status fold_outputs(House& house, const RunId& id) {
   });
 }
 
-Status fold_all_outputs(House& house) {
-  std::vector<RunId> runs;
-  const auto look = [&](db::Db& db) -> Status {
-    TRY_SET(runs, store::runs_with_pending_outputs(db));
-    return {};
-  };
-  TRY(house.store.read(look));
-  for (const RunId& id : runs) TRY(fold_outputs(house, id));
-  return {};
-}
-
 }  // namespace trainyard::api

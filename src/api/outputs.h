@@ -11,7 +11,5 @@ Status add_output(House& house, const RunId& id, snapshot::Entry entry);
 
 // Puts all files that were added into the tree of the run's outputs, if there are any.
 Status fold_outputs(House& house, const RunId& id);
-// The same of all runs: after it no file is named by a row alone, and garbage collection sees all.
-Status fold_all_outputs(House& house);
 
 }  // namespace trainyard::api

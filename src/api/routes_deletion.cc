@@ -93,14 +93,17 @@ Result<int64_t> change_runs(const Call& call, const Batch& batch) {
   }
 }
 
+// Whose runs the caller may delete; empty: everybody's.
+std::string_view owner_for(const Call& call) {
+  return call.identity.role == Role::admin ? std::string_view() : call.identity.user;
+}
+
 Result<store::ExperimentRow> experiment_of(const Call& call, std::string_view name) {
   if (name.empty()) return fail(ErrorKind::invalid, "name: is missing");
   store::ExperimentRow experiment;
-  const std::string_view owner =
-      call.identity.role == Role::admin ? std::string_view() : call.identity.user;
   const auto look = [&](db::Db& db) -> Status {
     TRY_SET(experiment, store::find_experiment(db, call.request.param("name"), name));
-    return store::check_deletable(db, experiment, owner);
+    return store::check_deletable(db, experiment, owner_for(call));
   };
   TRY(call.house.store.read(look));
   return experiment;
@@ -112,7 +115,9 @@ Result<http::Response> delete_experiment(const Call& call) {
   TRY_SET(const store::ExperimentRow experiment, experiment_of(call, name));
   // Deleted again, it keeps its time: its runs are restored by that.
   const WallTime when = std::min(asked, experiment.deleted.value_or(asked));
-  const auto hide = [&](db::Transaction& transaction) {
+  const auto hide = [&](db::Transaction& transaction) -> Status {
+    // Once more: what is in a hidden experiment is deleted, so no run may have come meanwhile.
+    TRY(store::check_deletable(transaction.db(), experiment, owner_for(call)));
     return store::hide_experiment(transaction, experiment.id, when);
   };
   TRY(call.house.store.write(Durable::yes, hide));

@@ -11,6 +11,7 @@
 namespace trainyard::api {
 namespace {
 
+constexpr milliseconds kLockRetry{5};
 constexpr std::chrono::hours kOwnTokenLife{30 * 24};
 constexpr std::chrono::hours kOwnTokenRest{24};  // With less left, a new one is made.
 
@@ -96,10 +97,15 @@ Result<http::Response> stop_server(const Call& call) {
 Result<std::unique_lock<std::mutex>> begin_upkeep(const Call& call) {
   std::unique_lock lock(call.house.upkeep, std::defer_lock);
   // A collection in the background ends at once and goes on another time.
-  const bool interrupted = call.house.collector != nullptr && call.house.collector->interrupt();
-  if (interrupted) lock.lock();
-  if (!lock && !lock.try_lock()) {
-    return fail(ErrorKind::conflict, "a backup, a check or a collection is under way");
+  while (!lock.try_lock()) {
+    const bool interrupted = call.house.collector != nullptr && call.house.collector->interrupt();
+    if (interrupted) {
+      call.house.clock.sleep_until(call.house.clock.steady() + kLockRetry, {});
+    } else if (lock.try_lock()) {  // It has ended meanwhile.
+      break;
+    } else {
+      return fail(ErrorKind::conflict, "a backup, a check or a collection is under way");
+    }
   }
   return lock;
 }

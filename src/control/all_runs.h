@@ -163,6 +163,10 @@ class AllRuns final : public Control {
   void settle(const Canceled& canceled);
   Status withdraw_in(db::Transaction& transaction, const Withdrawal& withdrawal,
                      std::vector<Canceled>& canceled);
+  Result<Canceled> withdraw_run(db::Transaction& transaction, store::RunHead& head,
+                                const Withdrawal& withdrawal);
+  static Withdrawal unfinished_withdrawal(const std::string& user);
+  void finish_withdrawals();
   void take_back(const AttemptId& attempt, std::string_view queue);
   // ---- control.cc ----
   // After the commit: gives back, wakes, tells.

@@ -62,16 +62,43 @@ Status AllRuns::withdraw_in(db::Transaction& transaction, const Withdrawal& with
   if (withdrawal.change) TRY(withdrawal.change(transaction));
   TRY_SET(const std::vector<RunId> runs,
           store::runs_without_right(transaction.db(), withdrawal.user, kWithdrawnMax));
-  const WallTime now = parts_.clock.wall();
   for (const RunId& id : runs) {
     TRY_SET(store::RunHead head, store::run_head(transaction.db(), id));
     if (is_final(head.life.status)) continue;  // With its parent, a moment ago.
-    const CancelAsked event{.by = withdrawal.by, .why = withdrawal.why};
-    TRY_SET(Canceled one, cancel_in(transaction, head, event, withdrawal.why));
-    TRY(store::revoke_attempt_tokens(transaction, head.number, now));
+    TRY_SET(Canceled one, withdraw_run(transaction, head, withdrawal));
     canceled.push_back(std::move(one));
   }
   return {};
+}
+
+Result<AllRuns::Canceled> AllRuns::withdraw_run(db::Transaction& transaction, store::RunHead& head,
+                                                const Withdrawal& withdrawal) {
+  const CancelAsked event{.by = withdrawal.by, .why = withdrawal.why};
+  TRY_SET(Canceled canceled, cancel_in(transaction, head, event, withdrawal.why));
+  TRY(store::revoke_attempt_tokens(transaction, head.number, parts_.clock.wall()));
+  return canceled;
+}
+
+// The change itself is committed; who made it is not known any more.
+Control::Withdrawal AllRuns::unfinished_withdrawal(const std::string& user) {
+  return {.user = user,
+          .by = "trainyard",
+          .why = "user '" + user + "' has lost the right to submit it",
+          .change = {}};
+}
+
+// The server before this one was killed between two batches. A failure only delays this: queued
+// runs are checked once more when they are claimed.
+void AllRuns::finish_withdrawals() {
+  std::vector<std::string> users;
+  Status done = parts_.store.read([&](db::Db& db) -> Status {
+    TRY_SET(users, store::users_without_right(db));
+    return {};
+  });
+  for (const std::string& user : users) {
+    if (done) done = withdraw(unfinished_withdrawal(user));
+  }
+  if (!done) parts_.log.error("runs not withdrawn", {{"error", done.error().message}});
 }
 
 Result<AllRuns::Canceled> AllRuns::cancel_in(db::Transaction& transaction, store::RunHead& head,

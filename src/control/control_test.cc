@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "control/yard.h"
+#include "store/members.h"
 #include "store/people.h"
 
 using namespace trainyard;
@@ -297,4 +298,65 @@ TEST_CASE("a demotion of somebody with many runs ends all of them") {
        .change = [&](db::Transaction& t) { return store::set_role(t, "sam", Role::reader, {}); }}));
   CHECK(yard.store->count_runs(RunStatus::queued) == 0);
   CHECK(yard.control->load().queued == 0);
+}
+
+namespace {
+
+// The change of a withdrawal alone: the server is killed before the runs are canceled.
+void change_rights(Yard& yard, const std::function<Status(db::Transaction&)>& change) {
+  REQUIRE(yard.store->write(Durable::yes, change));
+}
+
+}  // namespace
+
+TEST_CASE("what an interrupted withdrawal has left is canceled at the next start") {
+  Yard yard({.cpus = 1, .memory_bytes = 16 * kGb});
+  REQUIRE(yard.store->create_user("sam", Role::submitter));
+  for (const char* id : {"placed", "queued-1", "queued-2"}) {
+    REQUIRE(yard.control->submit({RunId{id}, Yard::spec(), "sam"}));
+  }
+  yard.control->tick();
+  yard.submit("others");  // By an account of the machine, which has no row.
+  change_rights(yard, [&](db::Transaction& t) { return store::remove_user(t, "sam", {}); });
+  yard.restart();
+  CHECK(yard.status("placed") == RunStatus::cancel_requested);
+  for (const char* id : {"queued-1", "queued-2"}) {
+    CHECK(yard.status(id) == RunStatus::canceled);
+    CHECK(yard.run(id).life.error == "user 'sam' has lost the right to submit it");
+    CHECK(yard.run(id).attempts.empty());
+  }
+  CHECK(yard.control->load().queued == 1);
+  yard.engine.end({RunId{"placed"}, 1}, "exited with code 0");
+  yard.control->tick();
+  CHECK(yard.status("placed") == RunStatus::canceled);
+  yard.control->tick();
+  CHECK(yard.status("others") == RunStatus::provisioning);
+}
+
+TEST_CASE("a run that was queued while its user lost the right is canceled, not claimed") {
+  Yard yard;
+  const auto submit_as = [&](const std::string& user) {
+    REQUIRE(yard.control->submit({RunId{user + "-run"}, Yard::spec(), user}));
+  };
+  for (const char* user : {"deleted", "demoted", "removed", "member"}) {
+    REQUIRE(yard.store->create_user(user, Role::submitter));
+    submit_as(user);
+  }
+  change_rights(yard, [&](db::Transaction& t) -> Status {
+    TRY(store::set_member(t, "default", {.user = "member", .role = Role::submitter}));
+    TRY(store::set_role(t, "demoted", Role::reader, {}));
+    return store::remove_user(t, "deleted", {});
+  });
+  while (yard.control->load().queued > 0) yard.control->tick();
+  for (const char* user : {"deleted", "demoted", "removed"}) {
+    CHECK(yard.status(std::string(user) + "-run") == RunStatus::canceled);
+    CHECK(yard.run(std::string(user) + "-run").attempts.empty());
+  }
+  CHECK(yard.status("member-run") == RunStatus::provisioning);
+  CHECK(yard.control->load().live == 1);
+  // A user who is created again under the name of a deleted one has all rights of one.
+  REQUIRE(yard.store->create_user("deleted", Role::admin));
+  REQUIRE(yard.control->submit({RunId{"again"}, Yard::spec(), "deleted"}));
+  yard.control->tick();
+  CHECK(yard.status("again") == RunStatus::provisioning);
 }

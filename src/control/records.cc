@@ -251,8 +251,26 @@ Status check_open(const store::RunHead& head) {
 struct Counts {
   int64_t taken = 0;
   int64_t skipped = 0;
-  std::string why;  // The first that was skipped was.
+  struct Cause {
+    std::string first;  // The message of the first record that was skipped for it.
+    int64_t count = 0;
+  };
+  std::map<std::string, Cause> causes;
+  Cause others;  // All that are more than a run has warnings for.
 };
+
+// The message without the names in it: records of many names may be skipped for one cause.
+std::string cause_of(std::string_view message) {
+  std::string cause;
+  for (size_t at = 0; at < message.size();) {
+    const size_t quote = message.find('\'', at);
+    cause += message.substr(at, quote - at);
+    if (quote == std::string_view::npos) break;
+    const size_t end = message.find('\'', quote + 1);
+    at = end == std::string_view::npos ? message.size() : end + 1;
+  }
+  return cause;
+}
 
 Status take_record(Taker& taker, std::string_view line, WallTime now) {
   try {
@@ -276,16 +294,27 @@ Status take_line(Taker& taker, std::string_view line, WallTime now, Counts& coun
       kind == ErrorKind::internal) {
     return taken;
   }
-  if (counts.skipped++ == 0) counts.why = taken.error().message;
+  ++counts.skipped;
+  std::string cause = cause_of(taken.error().message);
+  const bool full = counts.causes.size() >= store::kCausesMax && !counts.causes.contains(cause);
+  Counts::Cause& one = full ? counts.others : counts.causes[cause];
+  if (one.count++ == 0) one.first = taken.error().message;
   return {};
 }
 
 // A line that is no record counts as taken, so that nobody sends it for ever; the run says so.
 Status warn_of_skipped(db::Transaction& transaction, const store::RunHead& head,
                        const Counts& counts) {
-  if (counts.skipped == 0) return {};
-  return store::warn_run(transaction, head.number, "records_skipped",
-                         "a record was not taken: " + counts.why, counts.skipped);
+  const auto warn = [&](const std::string& cause, const Counts::Cause& skipped) {
+    return store::warn_run(transaction, head.number,
+                           {.kind = "records_skipped",
+                            .cause = cause,
+                            .text = "a record was not taken: " + skipped.first,
+                            .count = skipped.count});
+  };
+  for (const auto& [cause, skipped] : counts.causes) TRY(warn(cause, skipped));
+  if (counts.others.count > 0) TRY(warn("others", counts.others));
+  return {};
 }
 
 }  // namespace

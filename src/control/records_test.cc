@@ -1,6 +1,7 @@
 #include "control/yard.h"
 #include "model/limits.h"
 #include "store/metrics.h"
+#include "store/warnings.h"
 
 // What scripts tell of their runs and of the children they have.
 using namespace trainyard;
@@ -148,10 +149,11 @@ TEST_CASE("a record that cannot be taken counts as taken, and warns on the run")
           Words{"a record was not taken: this JSON nests deeper than 128 levels"});
   }
   const auto from = static_cast<int64_t>(lines.size());
-  REQUIRE(
-      yard.control->take_records(attempt, 0, from, "no record\n{\"k\":\"what\",\"n\":\"x\"}\n"));
+  const std::string unknown = "{\"k\":\"what\",\"n\":\"x\",\"v\":\"1\"}\n";
+  REQUIRE(yard.control->take_records(attempt, 0, from, unknown + nested(130)));
   CHECK(yard.run("run-1").warnings ==
-        Words{"a record was not taken: this JSON nests deeper than 128 levels (3 times)"});
+        Words{"a record was not taken: its kind 'what' is not known",
+              "a record was not taken: this JSON nests deeper than 128 levels (2 times)"});
   yard.restart();
   CHECK(points(yard, "run-1") == "12");
 }
@@ -169,4 +171,25 @@ TEST_CASE("a wide record costs linear time, and one that is too wide is not take
   CHECK(yard.control->take_records(RunId{"run-1"}, wide(100'001)) == 0);
   CHECK(yard.run("run-1").warnings ==
         Words{"a record was not taken: an object of this JSON has more than 100000 members"});
+}
+
+TEST_CASE("a run has one warning for each cause of records that were not taken, up to a limit") {
+  Yard yard;
+  yard.submit("run-1", interactive());
+  const auto dropped = [](const std::string& name, const std::string& why = "") {
+    return R"({"k":"dropped","n":")" + name + R"(","e":")" + why + "\"}\n";
+  };
+  REQUIRE(yard.control->take_records(RunId{"run-1"}, dropped("a") + dropped("b", "is odd")));
+  REQUIRE(yard.control->take_records(RunId{"run-1"}, dropped("c") + dropped("d")));
+  CHECK(yard.run("run-1").warnings ==
+        Words{"a record was not taken: 'a' is larger than 1 MB (3 times)",
+              "a record was not taken: 'b' is odd"});
+  for (const int first : {0, 8, 50}) {
+    std::string lines;
+    for (int i = first; i < first + 20; ++i) lines += dropped("x", "cause " + std::to_string(i));
+    REQUIRE(yard.control->take_records(RunId{"run-1"}, lines));
+  }
+  const Words warnings = yard.run("run-1").warnings;
+  CHECK(warnings.size() == store::kCausesMax + 1);
+  CHECK(warnings.back().starts_with("and more, of other causes, the first: a record was not"));
 }

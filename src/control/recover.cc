@@ -5,6 +5,7 @@ namespace trainyard::control {
 
 Status AllRuns::recover() {
   std::lock_guard lock(tick_mutex_);
+  finish_withdrawals();
   TRY_SET(const std::vector<Open> open, find_open());
   std::vector<store::UnreleasedAttempt> ended;
   std::map<std::string, store::QueueLength> queued;
@@ -79,7 +80,7 @@ void AllRuns::take_up(const Open& open) {
       if (open.head.life.cancel_asked && open.phase.empty()) take_back(attempt, open.head.queue);
       return;
     case engine::Placement::unknown:
-      if (open.phase.empty()) return place_again(open);
+      if (open.phase.empty() && !open.head.life.cancel_asked) return place_again(open);
       break;
     case engine::Placement::gone:
       break;

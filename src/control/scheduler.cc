@@ -3,6 +3,7 @@
 
 #include "control/all_runs.h"
 #include "model/handover.h"
+#include "store/members.h"
 #include "store/run_queries.h"
 
 namespace trainyard::control {
@@ -74,7 +75,7 @@ bool AllRuns::place_waiting(const std::string& queue) {
   bool more = claims->size() >= kClaimsMax;
   for (const Claim& claim : *claims) {
     if (claim.made) place(claim);
-    more = more || !claim.made;  // It was canceled meanwhile: its room is left.
+    more = more || !claim.made;  // It was canceled: its place is free.
   }
   return more && parts_.clock.steady() >= after;
 }
@@ -144,15 +145,27 @@ std::string AllRuns::new_attempt_secret(std::string_view queue) {
 
 // On the disk before the engine is asked: an attempt's number is never handed out twice, whatever
 // its first bearer left on the node when the power failed.
+//
+// A run whose user has lost the right to it is canceled instead: one that was submitted while the
+// right was withdrawn, or one that an interrupted withdrawal has left.
 Status AllRuns::commit_claims(std::vector<Claim>& claims) {
+  std::vector<Canceled> withdrawn;
   const Status written =
       parts_.store.write(Durable::yes, [&](db::Transaction& transaction) -> Status {
         const WallTime now = parts_.clock.wall();
+        withdrawn.clear();
         for (Claim& claim : claims) {
           claim.made = false;
           TRY_SET(store::RunHead head, store::run_head(transaction.db(), claim.run.id));
           // Canceled since it was chosen.
           if (head.version != claim.run.version) continue;
+          TRY_SET(const bool lacks_right, store::lacks_right(transaction.db(), head.number));
+          if (lacks_right) {
+            TRY_SET(Canceled one,
+                    withdraw_run(transaction, head, unfinished_withdrawal(head.user)));
+            withdrawn.push_back(std::move(one));
+            continue;
+          }
           TRY(apply(transaction, head, Claimed{}, {.at = now}));
           TRY(store::insert_attempt(
               transaction, head.number,
@@ -172,6 +185,9 @@ Status AllRuns::commit_claims(std::vector<Claim>& claims) {
       }
     }
   });
+  if (written) {
+    for (const Canceled& one : withdrawn) settle(one);
+  }
   return written;
 }
 

@@ -176,12 +176,16 @@ TEST_CASE("a rank that fails is told of with its own code, whatever mpirun makes
 TEST_CASE("a rank that is killed is told of by its signal") {
   if (no_mpirun()) return;
   Node node(2, Isolation::automatic);
-  node.start("test $RANK = 1 && kill -9 $$; exec sleep 1000");
+  // A rank that has not begun when the other is killed is not terminated but never starts.
+  node.start(
+      ": > up$RANK; if test $RANK = 1; then while ! test -e up0; do sleep 0.02; done; "
+      "kill -9 $$; fi; exec sleep 1000");
   node.carry([&] {
     if (!node.ended.empty()) node.ranks->terminate_first();
   });
   CHECK(node.ended[0].rank == 1);
   CHECK(node.ended[0].signal == SIGKILL);
+  REQUIRE(node.end_of(0) != nullptr);
   CHECK(node.end_of(0)->signal == SIGTERM);
 }
 

@@ -52,6 +52,18 @@ Result<std::vector<RunId>> delete_run(db::Transaction& transaction, const RunId&
   return read_ids(std::move(rows));
 }
 
+Result<int64_t> count_deletable(db::Db& db, const RunId& id) {
+  TRY_SET(const std::optional<RunHead> head, find_run_head(db, id));
+  if (!head) return 0;
+  TRY_SET(db::Statement row,
+          db.query(std::string(kFamily) +
+                       "SELECT iif(SUM(r.final = 0) > 0, 0, SUM(r.deleted IS NULL)) FROM runs r "
+                       "JOIN family f ON r.number = f.number",
+                   {head->number}));
+  TRY_SET(const bool any, row.next());
+  return any ? row.integer(0) : 0;
+}
+
 Result<std::vector<RunId>> restore_run(db::Transaction& transaction, const RunId& id) {
   std::optional<WallTime> deleted;
   int64_t number = 0;
@@ -152,12 +164,51 @@ Status hide_experiment(db::Transaction& transaction, int64_t experiment, WallTim
 
 Result<std::vector<RunId>> delete_experiment_runs(db::Transaction& transaction, int64_t experiment,
                                                   WallTime when, int limit) {
-  TRY_SET(db::Statement rows,
+  TRY_SET(db::Statement shown,
           transaction.query("UPDATE runs SET deleted = ? WHERE number IN (SELECT number FROM runs "
-                            "WHERE experiment_id = ? AND final = 1 AND (deleted IS NULL OR "
-                            "deleted > ?) LIMIT ?) RETURNING id",
+                            "INDEXED BY runs_of_experiment WHERE experiment_id = ? AND outcome IN "
+                            "('Completed', 'Failed', 'Canceled') AND shelf < 4 LIMIT ?) "
+                            "RETURNING id",
+                            {when, experiment, limit}));
+  TRY_SET(std::vector<RunId> ids, read_ids(std::move(shown)));
+  if (!ids.empty()) return ids;
+  // Those that were deleted before and are to go sooner now.
+  TRY_SET(db::Statement hidden,
+          transaction.query("UPDATE runs SET deleted = ? WHERE number IN (SELECT number FROM runs "
+                            "INDEXED BY runs_deleted_of_experiment WHERE experiment_id = ? AND "
+                            "deleted > ? LIMIT ?) RETURNING id",
                             {when, experiment, when, limit}));
-  return read_ids(std::move(rows));
+  return read_ids(std::move(hidden));
+}
+
+Result<std::vector<int64_t>> unfinished_experiments(db::Db& db) {
+  TRY_SET(db::Statement rows,
+          db.query("SELECT e.id FROM experiments e WHERE e.deleted IS NOT NULL AND (EXISTS (SELECT "
+                   "1 FROM runs r INDEXED BY runs_of_experiment WHERE r.experiment_id = e.id AND "
+                   "r.outcome IN ('Completed', 'Failed', 'Canceled') AND r.shelf < 4) OR EXISTS "
+                   "(SELECT 1 FROM runs r INDEXED BY runs_deleted_of_experiment WHERE "
+                   "r.experiment_id = e.id AND r.deleted > e.deleted))"));
+  std::vector<int64_t> experiments;
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return experiments;
+    experiments.push_back(rows.integer(0));
+  }
+}
+
+Result<std::vector<RunId>> finish_experiment(db::Transaction& transaction, int64_t experiment,
+                                             int limit) {
+  WallTime when{};
+  {
+    TRY_SET(db::Statement row,
+            transaction.query("SELECT deleted FROM experiments WHERE id = ? AND deleted IS NOT "
+                              "NULL",
+                              {experiment}));
+    TRY_SET(const bool any, row.next());
+    if (!any) return std::vector<RunId>();  // Restored meanwhile.
+    when = row.time(0);
+  }
+  return delete_experiment_runs(transaction, experiment, when, limit);
 }
 
 Status show_experiment(db::Transaction& transaction, int64_t experiment) {
@@ -176,13 +227,19 @@ Result<std::vector<RunId>> restore_experiment_runs(db::Transaction& transaction,
   return read_ids(std::move(rows));
 }
 
-Result<std::vector<RunId>> runs_ended_before(db::Db& db, int64_t workspace, WallTime before,
-                                             int limit) {
+Result<std::vector<EndedRun>> runs_ended_before(db::Db& db, int64_t workspace, WallTime before,
+                                                const EndedRun& after, int limit) {
   TRY_SET(db::Statement rows,
-          db.query("SELECT id FROM runs WHERE final = 1 AND ended < ? AND workspace_id = ? AND "
-                   "parent IS NULL AND deleted IS NULL ORDER BY ended LIMIT ?",
-                   {before, workspace, limit}));
-  return read_ids(std::move(rows));
+          db.query("SELECT number, id, ended FROM runs INDEXED BY runs_ended WHERE final = 1 AND "
+                   "parent IS NULL AND deleted IS NULL AND workspace_id = ? AND ended < ? AND "
+                   "(ended, number) > (?, ?) ORDER BY ended, number LIMIT ?",
+                   {workspace, before, after.ended, after.number, limit}));
+  std::vector<EndedRun> runs;
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return runs;
+    runs.push_back({rows.integer(0), RunId{rows.text(1)}, rows.time(2)});
+  }
 }
 
 Result<std::vector<PurgedRun>> runs_to_purge(db::Db& db, WallTime before, int64_t below,

@@ -20,6 +20,8 @@ inline constexpr WallTime kDeletedForGood{microseconds(1)};
 
 // Hides a run and all below it; their ids. conflict: one of them is not over.
 Result<std::vector<RunId>> delete_run(db::Transaction& transaction, const RunId& id, WallTime when);
+// How many runs that would hide; 0: one of them is not over.
+Result<int64_t> count_deletable(db::Db& db, const RunId& id);
 // Brings a run back, and what was deleted with it. conflict: its parent is deleted.
 Result<std::vector<RunId>> restore_run(db::Transaction& transaction, const RunId& id);
 
@@ -57,9 +59,20 @@ Result<std::vector<RunId>> restore_experiment_runs(db::Transaction& transaction,
 
 // ---- for garbage collection ----
 
-// Runs of a workspace that ended before a time, and are no child: the oldest first.
-Result<std::vector<RunId>> runs_ended_before(db::Db& db, int64_t workspace, WallTime before,
+// Hidden experiments with runs left to delete: the server was killed between two batches. And the
+// next batch of one; none: it is done, or was restored.
+Result<std::vector<int64_t>> unfinished_experiments(db::Db& db);
+Result<std::vector<RunId>> finish_experiment(db::Transaction& transaction, int64_t experiment,
                                              int limit);
+struct EndedRun {
+  int64_t number = 0;
+  RunId id;
+  WallTime ended{};
+};
+// Runs of a workspace that ended before a time, are no child and not deleted: the oldest first,
+// those behind `after`.
+Result<std::vector<EndedRun>> runs_ended_before(db::Db& db, int64_t workspace, WallTime before,
+                                                const EndedRun& after, int limit);
 struct PurgedRun {
   int64_t number = 0;
   RunId id;

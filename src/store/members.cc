@@ -17,6 +17,28 @@ Result<WorkspaceAccess> read_access(const db::Statement& row, int column) {
   return access;
 }
 
+// Runs r whose user may not submit to their workspace. A name without a row in users is that of an
+// account which uses the Unix socket, an admin, unless the user was deleted.
+constexpr std::string_view kWithoutRight =
+    " FROM runs r JOIN workspaces w ON w.id = r.workspace_id "
+    "LEFT JOIN users u ON u.name = r.user_name LEFT JOIN deleted_users d ON d.name = r.user_name "
+    "LEFT JOIN workspace_members m ON m.workspace_id = w.id AND m.user_name = r.user_name "
+    "WHERE COALESCE(u.role, iif(d.name IS NULL, 'admin', 'reader')) <> 'admin' "
+    "AND (COALESCE(u.role, 'reader') = 'reader' OR "
+    "(w.access = 'members' AND COALESCE(m.role, 'reader') = 'reader')) ";
+// Of those, the runs that are not over and were not withdrawn yet.
+constexpr std::string_view kNotWithdrawn =
+    "AND r.final = 0 AND r.status <> '' AND (r.cancel_asked = 0 OR r.error = '') ";
+
+Result<std::vector<std::string>> first_column(db::Statement rows) {
+  std::vector<std::string> texts;
+  while (true) {
+    TRY_SET(const bool more, rows.next());
+    if (!more) return texts;
+    texts.push_back(rows.text(0));
+  }
+}
+
 }  // namespace
 
 Result<std::vector<WorkspaceAccess>> all_workspace_access(db::Db& db, std::string_view user) {
@@ -109,24 +131,27 @@ Status remove_member(db::Transaction& transaction, std::string_view workspace,
               "List the members with: trainyard workspace share list -w " + in.name);
 }
 
-// A name without a user row belongs to a user who was deleted just now.
 Result<std::vector<RunId>> runs_without_right(db::Db& db, std::string_view user, int limit) {
   TRY_SET(db::Statement rows,
-          db.query("SELECT r.id FROM runs r JOIN workspaces w ON w.id = r.workspace_id "
-                   "LEFT JOIN users u ON u.name = r.user_name LEFT JOIN workspace_members m "
-                   "ON m.workspace_id = w.id AND m.user_name = r.user_name "
-                   "WHERE r.final = 0 AND r.status <> '' AND r.user_name = ? "
-                   "AND (r.cancel_asked = 0 OR r.error = '') AND COALESCE(u.role, '') <> 'admin' "
-                   "AND (COALESCE(u.role, 'reader') = 'reader' OR "
-                   "(w.access = 'members' AND COALESCE(m.role, 'reader') = 'reader')) "
-                   "ORDER BY r.status = 'Queued', r.number LIMIT ?",
+          db.query("SELECT r.id" + std::string(kWithoutRight) + std::string(kNotWithdrawn) +
+                       "AND r.user_name = ? ORDER BY r.status = 'Queued', r.number LIMIT ?",
                    {user, limit}));
+  TRY_SET(const std::vector<std::string> ids, first_column(std::move(rows)));
   std::vector<RunId> runs;
-  while (true) {
-    TRY_SET(const bool more, rows.next());
-    if (!more) return runs;
-    runs.push_back(RunId{rows.text(0)});
-  }
+  for (const std::string& id : ids) runs.push_back(RunId{id});
+  return runs;
+}
+
+Result<std::vector<std::string>> users_without_right(db::Db& db) {
+  TRY_SET(db::Statement rows, db.query("SELECT DISTINCT r.user_name" + std::string(kWithoutRight) +
+                                       std::string(kNotWithdrawn)));
+  return first_column(std::move(rows));
+}
+
+Result<bool> lacks_right(db::Db& db, int64_t run) {
+  TRY_SET(db::Statement row,
+          db.query("SELECT 1" + std::string(kWithoutRight) + "AND r.number = ?", {run}));
+  return row.next();
 }
 
 Status revoke_attempt_tokens(db::Transaction& transaction, int64_t run, WallTime now) {

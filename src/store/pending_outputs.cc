@@ -46,14 +46,13 @@ Result<bool> has_pending_outputs(db::Db& db, const RunId& run) {
   return row.next();
 }
 
-Result<std::vector<RunId>> runs_with_pending_outputs(db::Db& db) {
-  std::vector<RunId> runs;
-  TRY_SET(db::Statement rows, db.query("SELECT id FROM runs WHERE number IN (SELECT DISTINCT run "
-                                       "FROM pending_outputs)"));
+Result<std::vector<int64_t>> runs_with_pending_outputs(db::Db& db) {
+  std::vector<int64_t> runs;
+  TRY_SET(db::Statement rows, db.query("SELECT DISTINCT run FROM pending_outputs"));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return runs;
-    runs.push_back(RunId{rows.text(0)});
+    runs.push_back(rows.integer(0));
   }
 }
 

@@ -21,8 +21,8 @@ struct PendingOutput {
 Result<std::vector<PendingOutput>> pending_outputs(db::Db& db, int64_t run);
 Result<int64_t> count_pending_outputs(db::Db& db, int64_t run);
 Result<bool> has_pending_outputs(db::Db& db, const RunId& run);
-// All runs that have some.
-Result<std::vector<RunId>> runs_with_pending_outputs(db::Db& db);
+// The numbers of all runs that have some.
+Result<std::vector<int64_t>> runs_with_pending_outputs(db::Db& db);
 // conflict: a file is where the path needs a folder, or the reverse.
 Status add_pending_output(db::Transaction& transaction, int64_t run, const PendingOutput& output);
 // Those that are still as they were read.

@@ -128,6 +128,7 @@ Result<User> insert_user(db::Transaction& transaction, std::string_view name, Ro
                             {name, to_string(role), now}));
   TRY_SET(const bool made, row.next());
   if (!made) return fail(ErrorKind::conflict, "user '" + std::string(name) + "' exists already");
+  TRY(transaction.run("DELETE FROM deleted_users WHERE name = ?", {name}));
   return User{.id = row.integer(0), .name = std::string(name), .role = role, .created = now};
 }
 
@@ -138,6 +139,7 @@ Status remove_user(db::Transaction& transaction, std::string_view name, WallTime
   }
   TRY_SET(const int64_t removed, transaction.run("DELETE FROM users WHERE name = ?", {name}));
   if (removed == 0) return no_such_user(name);
+  TRY(transaction.run("INSERT OR IGNORE INTO deleted_users (name) VALUES (?)", {name}));
   TRY(transaction.run("DELETE FROM workspace_members WHERE user_name = ?", {name}));
   // A run there is canceled and never placed again; the machine gets no orders without a token.
   TRY(transaction.run("DELETE FROM machines WHERE workspace_id IS NULL AND owner = ?", {name}));

@@ -91,7 +91,10 @@ Result<Record> parse_record(std::string_view text, WallTime now) {
     TRY_SET(record.parent, text_member(line, "p", false));
     return record;
   }
-  if (kind == "dropped") return refuse("'" + record.name + "' is larger than 1 MB");
+  if (kind == "dropped") {  // Its sender could not write it as a record.
+    TRY_SET(const std::string why, text_member(line, "e", false));
+    return refuse("'" + record.name + "' " + (why.empty() ? "is larger than 1 MB" : why));
+  }
   record.removes = !line.contains("v") || line["v"].is_null();
   TRY_SET(record.value, text_member(line, "v", kind != "tag"));
   if (kind == "param") {

@@ -135,6 +135,15 @@ class Logging(InRun):
         self.assertEqual(self.lines()[before:], [{"k": "dropped", "n": name} for name in "xrpt"])
         self.assertIn("larger than 1 MB", done.stderr)
 
+    def test_what_nests_too_deeply_is_left_out_with_a_warning_on_the_run(self):
+        done = self.script("from trainyard import Run\nrun = Run.get_context()\ndeep = []\n"
+                           "for _ in range(100): deep = [deep]\nrun.log_row('r', a=deep)\n"
+                           "run.log_table('t', {'a': deep})\nrun.log_residuals('d', {'a': deep})")
+        self.assertEqual(done.returncode, 0)
+        why = "nests deeper than 64 levels"
+        self.assertEqual(self.lines(), [{"k": "dropped", "n": name, "e": why} for name in "rtd"])
+        self.assertIn(why, done.stderr)
+
     def test_a_hundred_thousand_metrics_are_all_there_and_quick_while_the_server_is_away(self):
         began = time.perf_counter()
         for i in range(100_000):

@@ -17,10 +17,23 @@ uint64_t count_of(const Json& json, const char* key) { return json.value(key, ui
 std::string size_of(const Json& json, const char* key) { return format_size(count_of(json, key)); }
 
 std::string report_words(const Json& report) {
-  const std::string removed = report.value("dryRun", false) ? "would be removed" : "removed";
-  std::string text = cell_of(report, "blobs") +
-                     " blobs looked at: " + cell_of(report, "removedBlobs") + " " + removed + ", " +
-                     size_of(report, "removedBytes") + "\n";
+  const bool dry_run = report.value("dryRun", false);
+  const std::string removed = dry_run ? "would be removed" : "removed";
+  std::string text;
+  if (count_of(report, "expiredRuns") > 0) {
+    text += cell_of(report, "expiredRuns") + " runs older than their workspace keeps them " +
+            (dry_run ? "would be deleted" : "deleted") + "\n";
+  }
+  if (count_of(report, "removedRuns") > 0) {
+    text += cell_of(report, "removedRuns") + " deleted runs " + removed + "\n";
+  }
+  if (count_of(report, "damagedTrees") > 0) {
+    text += cell_of(report, "damagedTrees") +
+            " trees are damaged, so the blobs they list are not known: every blob is kept. Find "
+            "their runs with: trainyard server check --content\n";
+  }
+  text += cell_of(report, "blobs") + " blobs looked at: " + cell_of(report, "removedBlobs") + " " +
+          removed + ", " + size_of(report, "removedBytes") + "\n";
   if (count_of(report, "youngBlobs") > 0) {
     text += cell_of(report, "youngBlobs") + " unused blobs of " + size_of(report, "youngBytes") +
             " are younger than a day and stay for now\n";
