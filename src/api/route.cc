@@ -241,7 +241,8 @@ Result<store::RunAccess> run_in_url(const Call& call) {
     TRY(check_name(id.value, "run id"));
     TRY_SET(id, call.house.store.find_run(id.value));
   }
-  // Nothing is closed to an admin, an attempt reads its own run all the time, and a link is for one.
+  // Nothing is closed to an admin, an attempt reads its own run all the time, and a link is for
+  // one.
   const bool own = call.identity.attempt && call.identity.attempt->run == id;
   if (own || call.identity.link ||
       (call.identity.role == Role::admin && !call.identity.workspace)) {

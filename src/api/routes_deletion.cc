@@ -1,8 +1,8 @@
 // Deletion and restoration of runs and experiments.
 #include <algorithm>
 
-#include "api/links.h"
 #include "api/collector.h"
+#include "api/links.h"
 #include "api/route.h"
 #include "store/deletion.h"
 

@@ -7,8 +7,8 @@
 #include "api/route.h"
 #include "api/run_files.h"
 
-// The files of a run: bytes from ?from on, or those of a Range header. Headers: x-next, where to read
-// on; x-size, how much there is; x-final, 1 when nothing will come behind x-next.
+// The files of a run: bytes from ?from on, or those of a Range header. Headers: x-next, where to
+// read on; x-size, how much there is; x-final, 1 when nothing will come behind x-next.
 namespace trainyard::api {
 namespace {
 
@@ -290,7 +290,8 @@ constexpr RouteRow kFilesRoutes[] = {
     {get, "/api/v1/runs/{id}/files", Needs::reader, Attempts::own_workspace, list_run_files,
      "Lists the files of a run: console, logs, outputs, code.", "limit cursor"},
     {get, "/api/v1/runs/{id}/files/{path...}", Needs::reader, Attempts::own_workspace, get_file,
-     "The bytes of a file from `from` on, of a Range header, or the last `tail` lines of a console.",
+     "The bytes of a file from `from` on, of a Range header, or the last `tail` lines of a "
+     "console.",
      "from wait tail attempt expires signature", 0, nullptr, true},
     {get, "/api/v1/runs/{id}/outputs", Needs::reader, Attempts::own_workspace, get_outputs,
      "The tree of what the run put out, as text."},
