@@ -5,13 +5,14 @@ import os
 
 from .metric_values import MetricValues, number
 from .reported_run import ReportedRun
+from .script_end import exit_code_at_end, fail_script
 from .warn import warn
 
 
 class OfflineRun(ReportedRun):
     """All calls of a run, without a server. Metrics are printed and kept for ``get_metrics()``;
-    files are copied into ``outputs/`` of the current folder, as in a run. Nothing here fails a
-    script: what cannot be done is a warning."""
+    files are copied into ``outputs/`` of the current folder, as in a run. What raises in a run
+    raises here too, and nothing else does."""
 
     def __init__(self, experiment=None, run_id: str | None = None, *, name: str | None = None,
                  parent: OfflineRun | None = None) -> None:
@@ -21,6 +22,7 @@ class OfflineRun(ReportedRun):
                          parent=parent)
         self._tail = "}\n"  # Each has a printer of its own.
         self._children: list[OfflineRun] = []
+        exit_code_at_end()
 
     @property
     def experiment(self):
@@ -52,24 +54,21 @@ class OfflineRun(ReportedRun):
                             raise_on_error: bool = True) -> dict:
         return self.get_details()
 
-    def get_file_names(self) -> list[str]:
-        found = []
-        for top in ("outputs", "logs"):
-            for folder, _, names in os.walk(top):
-                found.extend(os.path.join(folder, name).replace(os.sep, "/") for name in names)
-        return sorted(found)
+    def complete(self, **_) -> None:
+        """Ends a child. The run of the script itself ends with its process, as in a run."""
+        if self._above:
+            super().complete()
 
-    def upload_file(self, name: str, path_or_stream, **_) -> None:
-        self._without_failing(super().upload_file, name, path_or_stream)
+    def fail(self, error_details=None, error_code=None, **_) -> None:
+        """Ends a child. For the run of the script itself, the process exits with 1, as in a run."""
+        if self._above:
+            super().fail(error_details, error_code)
+        else:
+            fail_script(self, error_details, error_code)
 
-    def upload_files(self, names: list, paths: list, **_) -> None:
-        self._without_failing(super().upload_files, names, paths)
-
-    def upload_folder(self, name: str, path: str, **_) -> None:
-        self._without_failing(super().upload_folder, name, path)
-
-    def download_file(self, name: str, output_file_path: str | None = None, **_) -> None:
-        self._without_failing(super().download_file, name, output_file_path)
+    def __exit__(self, kind, error, trace) -> None:
+        if self._above:
+            super().__exit__(kind, error, trace)
 
     def cancel(self) -> None:
         """There is nobody to ask; the script goes on."""
@@ -92,17 +91,16 @@ class OfflineRun(ReportedRun):
         pass
 
     def _put_end(self, status: str, error: str) -> None:
-        if error:
-            warn(f"the run ends as {status}: {error}")
+        if error and self._above:
+            warn(f"run {self.name} ends as {status}: {error}")
 
     def _server(self):
         from .errors import Unavailable
         raise Unavailable("this run is offline: it has no server")
 
     def _fresh(self) -> dict:
-        return dict(self._told, status=self._status, tags=self._labels(self._own_tags),
-                    properties=dict(self._own_properties), metrics=self._metrics(None),
-                    interactive=True)
+        return dict(self._with_labels(self._told), status=self._status,
+                    metrics=self._metrics(None), interactive=True)
 
     def _known(self) -> dict:
         return self._fresh()
@@ -117,16 +115,9 @@ class OfflineRun(ReportedRun):
     def _store_file(self, name: str, source) -> None:
         self._copy_file(name, source)
 
-    @staticmethod
-    def _labels(labels: dict) -> dict:
-        return {key: value for key, value in labels.items() if value is not None}
-
-    @staticmethod
-    def _without_failing(call, *args) -> None:
-        try:
-            call(*args)
-        except Exception as error:
-            warn(f"{call.__name__}: {error}")
+    def _work_folder(self) -> str:
+        # Each child's files by themselves, as a server keeps them.
+        return os.path.join(self._above._work_folder(), "outputs", self._id) if self._above else "."
 
 
 class _Printer:

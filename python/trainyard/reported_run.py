@@ -47,13 +47,6 @@ class ReportedRun(Run):
     set_tags = never_raises(Run.set_tags)
     remove_tags = never_raises(Run.remove_tags)
 
-    def get_tags(self) -> dict:
-        tags = dict(self._fresh().get("tags") or {}, **self._own_tags)
-        return {key: value for key, value in tags.items() if value is not None}
-
-    def get_properties(self) -> dict:
-        return dict(self._fresh().get("properties") or {}, **self._own_properties)
-
     def add_properties(self, properties: dict) -> None:
         known = self.get_properties()
         new = {str(key): str(value) for key, value in properties.items()}
@@ -123,9 +116,15 @@ class ReportedRun(Run):
         try:
             data = self._server().call("GET", f"/runs/{self._id}", timeout=_ASK_S)
         except TrainyardError:
-            return self._data or self._told
+            return self._with_labels(self._data or self._told)
         self._data = data
-        return data
+        return self._with_labels(data)
+
+    def _with_labels(self, data: dict) -> dict:
+        """The same with the tags and properties that the server may not have yet."""
+        tags = dict(data.get("tags") or {}, **self._own_tags)
+        return dict(data, tags={key: value for key, value in tags.items() if value is not None},
+                    properties=dict(data.get("properties") or {}, **self._own_properties))
 
     def _main(self) -> ReportedRun:
         """The run whose record lines these are."""

@@ -17,6 +17,14 @@ FINAL = ("Completed", "Failed", "Canceled")
 _context = None  # The run this process belongs to, once it was asked for.
 
 
+def failure_text(error_details, error_code) -> str:
+    """Why a run failed: "CODE: details"."""
+    if isinstance(error_details, BaseException):
+        error_details = f"{type(error_details).__name__}: {error_details}"
+    words = [str(word) for word in (error_code, error_details) if word not in (None, "")]
+    return ": ".join(words) or "failed"
+
+
 class Run(RunLogging):
     """A run as anybody sees it: ``Run(experiment, run_id)``, ``ws.get_run(id)``.
 
@@ -201,9 +209,9 @@ class Run(RunLogging):
         self._end("Completed", "")
 
     def fail(self, error_details=None, error_code=None, **_) -> None:
-        """Ends a run that a program reports by itself: it failed, of ``error_details``."""
-        words = [str(word) for word in (error_code, error_details) if word is not None]
-        self._end("Failed", ": ".join(words) or "failed")
+        """Ends a run that a program reports by itself: it failed, because of ``error_details``, a
+        text or an exception."""
+        self._end("Failed", failure_text(error_details, error_code))
 
     def flush(self, timeout_seconds: float = 300) -> None:
         """Waits until all that was logged is on its way for good."""
@@ -287,7 +295,7 @@ class Run(RunLogging):
         if error is None:
             self.complete()
         else:
-            self.fail(f"{kind.__name__}: {error}")
+            self.fail(error)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self._id})"

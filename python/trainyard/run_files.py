@@ -173,9 +173,20 @@ def _remove(path: str) -> None:
 # ---- down ----
 
 def list_files(run) -> list[dict]:
-    """What the run keeps beside its code."""
-    files = run._server().pages(f"/runs/{run.id}/files")
-    return [file for file in files if file.get("kind") != "snapshot"]
+    """What the run keeps beside its code. For the run of this script: with the files that the
+    server gets only at the end."""
+    here = _local_files(run)
+    try:
+        files = [file for file in run._server().pages(f"/runs/{run.id}/files")
+                 if file.get("kind") != "snapshot"]
+    except (NotFound, Unavailable) as error:
+        # The server may not have heard of a new child yet.
+        is_new = isinstance(error, NotFound) and getattr(run, "_above", None) is not None
+        if here is None and not is_new:
+            raise
+        files = []
+    known = {file["path"] for file in files}
+    return files + [file for file in here or () if file["path"] not in known]
 
 
 def download_file(run, name: str, output: str | None) -> None:
@@ -258,12 +269,36 @@ def restore_snapshot(run, path: str | None) -> str:
     return folder
 
 
-def _local_file(run, name: str) -> str | None:
-    """The script's own file, which the server gets only at the end of the run."""
+def _is_local(run) -> bool:
+    """Whether the run's files are in a folder of this machine while it runs."""
     from .offline_run import OfflineRun
     from .script_run import ScriptRun
-    if not isinstance(run, (OfflineRun, ScriptRun)):
+    return isinstance(run, (OfflineRun, ScriptRun))
+
+
+def _local_file(run, name: str) -> str | None:
+    """The script's own file, which the server gets only at the end of the run."""
+    if not _is_local(run):
         return None
-    kept = kept_name(name)
-    path = os.path.join(run._work_folder(), *kept.split("/"))
-    return path if os.path.isfile(path) else None
+    path = os.path.join(run._work_folder(), *kept_name(name).split("/"))
+    if os.path.isfile(path):
+        return path
+    if run.type == "offline":
+        raise NotFound(f"the run has no file {name}")
+    return None
+
+
+def _local_files(run) -> list[dict] | None:
+    """The same for all files; None for runs whose files are on the server alone."""
+    if not _is_local(run):
+        return None
+    found = []
+    work = run._work_folder()
+    for top, kind in (("outputs", "output"), ("logs", "log")):
+        for folder, below, names in os.walk(os.path.join(work, top)):
+            below.sort()
+            for name in sorted(names):
+                path = os.path.join(folder, name)
+                found.append({"path": os.path.relpath(path, work).replace(os.sep, "/"),
+                              "kind": kind, "size": os.lstat(path).st_size})
+    return found

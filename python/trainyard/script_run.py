@@ -6,9 +6,8 @@ import os
 from .record_file import RecordFile
 from .reported_run import ReportedRun
 from .run import FINAL
+from .script_end import exit_code_at_end, fail_script
 from .warn import warn
-
-_exit_failed = False
 
 
 class ScriptRun(ReportedRun):
@@ -20,8 +19,7 @@ class ScriptRun(ReportedRun):
                          RecordFile(os.environ["TRAINYARD_RECORDS"]))
         self._told["interactive"] = False
         self._connection = None
-        import atexit
-        atexit.register(_leave)
+        exit_code_at_end()
 
     @property
     def experiment(self):
@@ -42,11 +40,8 @@ class ScriptRun(ReportedRun):
         """Does nothing: the run is over when its processes are, and then by their exit code."""
 
     def fail(self, error_details=None, error_code=None, **_) -> None:
-        """Makes the run fail: at its end, this process exits with 1."""
-        global _exit_failed
-        _exit_failed = True
-        words = [str(word) for word in (error_code, error_details) if word is not None]
-        warn("the run is marked as failed: " + (": ".join(words) or "no reason was given"))
+        """Makes the run fail with this error when its processes end. This process exits with 1."""
+        fail_script(self, error_details, error_code)
 
     def cancel(self) -> None:
         """Asks for the run to be canceled: SIGTERM follows."""
@@ -89,15 +84,3 @@ class ScriptRun(ReportedRun):
 
     def _store_file(self, name: str, source) -> None:
         self._copy_file(name, source)
-
-
-def _leave() -> None:
-    """At exit: an exit code is all that a process can say about itself."""
-    if _exit_failed:
-        import sys
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError, AttributeError):
-                pass
-        os._exit(1)

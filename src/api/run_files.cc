@@ -127,7 +127,14 @@ Result<std::vector<ListedFile>> list_files(House& house, const Run& run) {
     files.push_back({std::string(kVersionsFile), text->size(), "system"});
   }
   files.push_back({std::string(kLifecycle), lifecycle_text(run).size(), "system"});
+  const size_t first_output = files.size();
   add_tree(house, run.outputs, "outputs/", "output", files);
+  // No supervisor ships the logs of an interactive run: its program uploads them as outputs.
+  for (size_t i = first_output; run.spec.interactive && i < files.size(); ++i) {
+    if (!files[i].path.starts_with("outputs/logs/")) continue;
+    files[i].path.erase(0, std::string_view("outputs/").size());
+    files[i].kind = "log";
+  }
   add_tree(house, run.spec.snapshot, "snapshot/", "snapshot", files);
   return files;
 }

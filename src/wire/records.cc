@@ -84,7 +84,7 @@ Result<Record> parse_record(std::string_view text, WallTime now) {
   TRY_SET(const std::string kind, text_member(line, "k", true));
   Record record;
   record.at = time_of(line, now);
-  TRY_SET(record.run, text_member(line, "r", kind == "child" || kind == "end"));
+  TRY_SET(record.run, text_member(line, "r", kind == "child"));
   TRY_SET(record.name, text_member(line, "n", kind != "child" && kind != "end"));
   if (record.name.size() > limits::kNameBytes) return refuse("its name is longer than 4096 bytes");
   for (const std::string_view metric : {"metric", "list", "row", "table", "image", "doc"}) {

@@ -21,5 +21,13 @@ TEST_CASE("a number reads back with its type and its digits") {
   CHECK(dump(point_value({.value = 2.5})) == "2.5");
 }
 
+TEST_CASE("an end without a run is the run's own") {
+  const auto record = parse_record(R"({"k":"end","v":"Failed","e":"no data"})", WallTime{});
+  REQUIRE(record);
+  CHECK(record->kind == RecordKind::end);
+  CHECK(record->run.empty());
+  CHECK(record->error == "no data");
+}
+
 }  // namespace
 }  // namespace trainyard::wire
