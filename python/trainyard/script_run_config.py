@@ -16,7 +16,8 @@ _ALONG = ("PATH", "HOME", "USER", "LANG", "VIRTUAL_ENV")  # And CONDA_…
 class ScriptRunConfig:
     """A script with its arguments, or a command, in a folder of code.
 
-    ``arguments`` may be strings and numbers; ``$VARIABLE`` in them is replaced on the node.
+    ``arguments`` is a list of strings and numbers; a text is split as a shell splits it, so that
+    ``"--epochs 3"`` is two arguments. ``$VARIABLE`` in them is replaced on the node.
     ``command`` is a list of words, or a text for the shell. ``compute_target`` is a name or
     something with a ``name``. ``environment`` is an ``Environment``, or the name of one:
     ``"sklearn"``, ``"mine:3"``; else the run has what its machine has. ``interpreter`` runs
@@ -26,7 +27,7 @@ class ScriptRunConfig:
     """
 
     def __init__(self, source_directory: str | None = None, script: str | None = None,
-                 arguments: list | None = None, run_config=None, compute_target=None,
+                 arguments: list | str | None = None, run_config=None, compute_target=None,
                  environment: Environment | str | None = None, distributed_job_config=None,
                  max_run_duration_seconds: int | None = None, command=None,
                  docker_runtime_config=None, *, environment_variables: dict | None = None,
@@ -46,7 +47,7 @@ class ScriptRunConfig:
             raise UserError("ScriptRunConfig: give either script or command")
         self.source_directory = source_directory or "."
         self.script = script
-        self.arguments = list(arguments or [])
+        self.arguments = _arguments(arguments)
         self.command = command
         self.compute_target = compute_target
         self.environment = environment
@@ -65,7 +66,7 @@ class ScriptRunConfig:
         self.preparation = preparation
 
     def __repr__(self) -> str:
-        what = shlex.join([self.script, *map(str, self.arguments)]) if self.script else self.command
+        what = shlex.join([self.script, *map(str, _arguments(self.arguments))]) if self.script else self.command
         return f"ScriptRunConfig({self.source_directory!r}, {what!r})"
 
 
@@ -117,7 +118,23 @@ def _command(config: ScriptRunConfig, is_local: bool) -> tuple[list[str], str]:
     if interpreter is None:
         import sys
         interpreter = sys.executable if is_local and sys.executable else "python3"
-    return [interpreter, script, *[_word(word) for word in config.arguments]], "expand"
+    return [interpreter, script, *map(_word, _arguments(config.arguments))], "expand"
+
+
+def _arguments(arguments: object) -> list:
+    """A list of arguments; a text is split as a shell splits it."""
+    if isinstance(arguments, str):
+        try:
+            return shlex.split(arguments)
+        except ValueError as error:
+            raise UserError(f"arguments {arguments!r}: {error}",
+                            "Give a list, as in: arguments=['--epochs', 3]") from error
+    if arguments is None:
+        return []
+    if isinstance(arguments, (bytes, dict)) or not hasattr(arguments, "__iter__"):
+        raise UserError(f"arguments of type {type(arguments).__name__} are not a list",
+                        "Give a list, as in: arguments=['--epochs', 3]")
+    return list(arguments)
 
 
 def _word(word: object) -> str:

@@ -265,12 +265,24 @@ class Submitting(ServedTest):
         self.experiment.submit(script="train.py")
         self.assertEqual(len(self.yard.runs), 1)
 
+    def test_arguments_that_are_a_text_are_split_as_a_shell_does(self):
+        config = ScriptRunConfig(script="train.py", arguments="--epochs 3 --name 'a b'")
+        self.assertIn("train.py --epochs 3 --name 'a b'", repr(config))
+        run = self.experiment.submit(config)
+        self.assertEqual(self.yard.runs[run.id]["command"][1:], ["train.py", "--epochs", "3", "--name", "a b"])
+        config.arguments = "--epochs 4"
+        run = self.experiment.submit(config)
+        self.assertEqual(self.yard.runs[run.id]["command"][1:], ["train.py", "--epochs", "4"])
+
     def test_what_is_wrong_is_said_before_anything_is_sent(self):
         for keywords, words in [({"script": "none.py"}, "no script 'none.py'"), ({}, "script or command"),
                                 ({"script": "train.py", "command": "x"}, "script or command"),
                                 ({"script": "train.py", "environment": 7}, "type int"),
                                 ({"script": "train.py", "run_config": "x"}, "run_config comes with a later"),
                                 ({"script": "train.py", "arguments": [object()]}, "type object"),
+                                ({"script": "train.py", "arguments": {"--n": 1}}, "type dict are not a list"),
+                                ({"script": "train.py", "arguments": 5}, "type int are not a list"),
+                                ({"script": "train.py", "arguments": "'open"}, "No closing quotation"),
                                 ({"script": "train.py", "source_directory": "no"}, "no script"),
                                 ({"command": "x", "source_directory": "/"}, "all of it would become")]:
             with self.assertRaisesRegex(UserError, words):
