@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("-f", "--follow", action="store_true", help="until the run is over")
     download = command("download", _download, "fetch a run's outputs")
     download.add_argument("run")
-    download.add_argument("-d", "--output-dir", default=".", help="a folder; else the current one")
+    download.add_argument("-d", "--output-dir", help="a folder; else one named after the run")
     flush = command("flush", _flush, "send what a program logged while the server was away")
     flush.add_argument("file", nargs="+")
     return parser

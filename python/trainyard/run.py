@@ -266,8 +266,9 @@ class Run(RunLogging):
     def download_files(self, prefix: str | None = None, output_directory: str | None = None,
                        output_paths: list | None = None, batch_size: int = 100,
                        append_prefix: bool = True, **_) -> None:
-        """Fetches all files whose names begin with ``prefix``, by default into the current
-        folder, under their names (without the prefix if ``append_prefix`` is false)."""
+        """Fetches all files whose names begin with ``prefix``, by default into a folder named
+        after the run, under their names (without the prefix if ``append_prefix`` is false).
+        ``output_paths`` names each file, relative to ``output_directory`` or the current folder."""
         from .run_files import download_files
         download_files(self, prefix, output_directory, output_paths, append_prefix)
 
@@ -277,12 +278,14 @@ class Run(RunLogging):
         return [file["path"] for file in list_files(self)]
 
     def get_all_logs(self, destination: str | None = None) -> list[str]:
-        """Fetches the run's logs into a folder and returns their paths."""
+        """Fetches the run's logs into a folder, by default one named after the run, and returns
+        their paths."""
         from .run_files import download_logs
         return download_logs(self, destination)
 
     def restore_snapshot(self, path: str | None = None, **_) -> str:
-        """Writes the run's code into a folder and returns its path."""
+        """Writes the run's code into a folder, by default ``<run's id>-code``, and returns its
+        path."""
         from .run_files import restore_snapshot
         return restore_snapshot(self, path)
 

@@ -235,7 +235,7 @@ def download_files(run, prefix, output_directory, output_paths, append_prefix: b
             download_file(run, name, os.path.join(output_directory or ".", output_paths[i]))
             continue
         place = name if append_prefix or not prefix else name[len(prefix):].lstrip("/")
-        _download_below(run, name, output_directory or ".", place or name.rsplit("/", 1)[-1])
+        _download_below(run, name, output_directory or run.id, place or name.rsplit("/", 1)[-1])
 
 
 def download_logs(run, destination: str | None) -> list[str]:

@@ -24,6 +24,19 @@ class RunLife(YardTest):
         found = list((self.scratch / "got").rglob("model.txt"))
         self.assertEqual([f.read_text() for f in found], ["42"])
 
+    def test_downloads_without_a_folder_are_in_one_named_after_the_run(self):
+        self.write("train.py", "open('outputs/model.txt', 'w').write('42')\n")
+        run = self.submit("--", "python3", "train.py")
+        self.finish(run)
+        here = self.scratch / "here"
+        here.mkdir()
+        for words in (["download"], ["download", "--snapshot"], ["download-logs"]):
+            self.ok("run", *words, run[:-2], cwd=here)
+        self.assertEqual(sorted(os.listdir(here)), [run, f"{run}-code"])
+        self.assertEqual((here / run / "outputs/model.txt").read_text(), "42")
+        self.assertTrue((here / run / "user_logs/std_log.txt").exists())
+        self.assertTrue((here / f"{run}-code/train.py").exists())
+
     def test_the_two_outputs_stay_apart_and_as_they_are(self):
         done = self.run_cli("submit", "-e", "t", "--", "sh", "-c", "printf 'out no newline'; echo err >&2")
         self.assertEqual(done.out, "out no newline")

@@ -400,6 +400,14 @@ class Files(ServedTest):
             self.run_.download_file("outputs/none")
         self.assertEqual(sorted(os.listdir(".")), ["folder", "model.pt", "new"])
 
+    def test_without_a_folder_several_files_are_in_one_named_after_the_run(self):
+        self.run_.download_files()
+        self.assertEqual(pathlib.Path("r/outputs/a/b.txt").read_bytes(), b"b")
+        self.assertTrue(os.path.exists("r/user_logs/std_log.txt"))
+        self.assertEqual(self.run_.get_all_logs(), [os.path.join("r", "user_logs/std_log.txt")])
+        self.run_.download_files(prefix="outputs/model", output_paths=["here.pt"])
+        self.assertEqual(sorted(os.listdir(".")), ["here.pt", "r"])
+
     def test_many_files_by_their_prefix(self):
         self.run_.download_files(prefix="outputs/", output_directory="got")
         self.assertEqual(pathlib.Path("got/outputs/a/b.txt").read_bytes(), b"b")
