@@ -36,7 +36,7 @@ class Courier:
         if not self._news.is_set():
             self._news.set()
         if self._thread is None:
-            self._start()
+            self.start()
 
     def read(self, offset: int) -> bytes:
         """The lines from an offset on; none once the server has them all and the run is over."""
@@ -85,7 +85,8 @@ class Courier:
         self._file.write(head + "\n")
         self.sent = self._head = len(head) + 1
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Starts the thread that sends; the first line does so too."""
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._carry, name="trainyard", daemon=True)

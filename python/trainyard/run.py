@@ -20,7 +20,8 @@ _context = None  # The run this process belongs to, once it was asked for.
 def failure_text(error_details, error_code) -> str:
     """Why a run failed: "CODE: details"."""
     if isinstance(error_details, BaseException):
-        error_details = f"{type(error_details).__name__}: {error_details}"
+        kind, text = type(error_details).__name__, str(error_details)
+        error_details = f"{kind}: {text}" if text else kind
     words = [str(word) for word in (error_code, error_details) if word not in (None, "")]
     return ": ".join(words) or "failed"
 
