@@ -95,13 +95,16 @@ class Experiment:
                  include_children: bool = False) -> Iterator[Run]:
         """Its runs, the newest first, fetched as they are asked for. ``tags`` and ``properties``
         are a key, or a dict of keys and values; ``type`` is ``script`` or ``interactive``."""
-        from .run_list import list_runs
+        from .run_list import RunIterator, list_runs
         query = {"workspace": self._workspace.name, "experiment": self._name,
                  "children": int(include_children)}
-        return list_runs(self, query, tags, properties, type)
+        return RunIterator(list_runs(self, query, tags, properties, type))
 
     def __repr__(self) -> str:
         return f"Experiment(name={self._name}, workspace={self._workspace.name})"
+
+    def _repr_html_(self) -> str:
+        return self.get_runs()._repr_html_()
 
     def _names(self, tags: dict | None, properties: dict | None) -> dict:
         return {"workspace": self._workspace.name, "experiment": self._name,

@@ -22,7 +22,8 @@ def wait_for(run, show_output: bool, raise_on_error: bool) -> dict:
     """Waits for the end of a run and returns its details; raises RunFailed when it is no good."""
     try:
         if show_output:
-            print(f"RunId: {run.id}\nWeb View: {run.get_portal_url()}\n", flush=True)
+            url = run.get_portal_url()
+            print(f"RunId: {run.id}\n" + (f"Web View: {url}\n" if url else ""), flush=True)
             Follower(run).follow()
         else:
             _wait(run)
@@ -43,8 +44,9 @@ def wait_for(run, show_output: bool, raise_on_error: bool) -> dict:
 
 
 def _summary(run_id: str, details: dict) -> str:
+    url = details.get("studioUrl")
     lines = ["", "Execution Summary", "=================", f"RunId: {run_id}",
-             f"Web View: {details.get('studioUrl') or ''}", f"Status: {details.get('status')}"]
+             *([f"Web View: {url}"] if url else []), f"Status: {details.get('status')}"]
     if details.get("error"):
         lines.append(f"Error: {printable(details['error'])}")
     return "\n".join(lines) + "\n"

@@ -40,16 +40,6 @@ class OfflineRun(ReportedRun):
     def type(self) -> str:
         return "offline"
 
-    def get_children(self, recursive: bool = False, tags=None, properties=None, type=None,
-                     status: str | None = None):
-        from .run_list import has
-        for child in reversed(self._children):
-            if (has(child.get_tags(), tags) and has(child.get_properties(), properties)
-                    and type in (None, child.type) and status in (None, child.get_status())):
-                yield child
-            if recursive:
-                yield from child.get_children(True, tags, properties, type, status)
-
     def wait_for_completion(self, show_output: bool = False, wait_post_processing: bool = False,
                             raise_on_error: bool = True) -> dict:
         return self.get_details()
@@ -86,6 +76,15 @@ class OfflineRun(ReportedRun):
         child = OfflineRun(None, run_id, name=name, parent=self)
         self._children.append(child)
         return child
+
+    def _children_that(self, recursive: bool, tags, properties, kind, status):
+        from .run_list import has
+        for child in reversed(self._children):
+            if (has(child.get_tags(), tags) and has(child.get_properties(), properties)
+                    and kind in (None, child.type) and status in (None, child.get_status())):
+                yield child
+            if recursive:
+                yield from child._children_that(True, tags, properties, kind, status)
 
     def _say_begin(self) -> None:
         pass

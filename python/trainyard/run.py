@@ -179,8 +179,8 @@ class Run(RunLogging):
     def get_children(self, recursive: bool = False, tags=None, properties=None, type=None,
                      status: str | None = None) -> Iterator[Run]:
         """The runs below this one, the newest first."""
-        from .run_list import list_children
-        return list_children(self, recursive, tags, properties, type, status)
+        from .run_list import RunIterator
+        return RunIterator(self._children_that(recursive, tags, properties, type, status))
 
     # ---- what to do with it ----
 
@@ -304,7 +304,15 @@ class Run(RunLogging):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self._id})"
 
+    def _repr_html_(self) -> str:
+        from .notebook import run_html
+        return run_html(self)
+
     # ---- for the other modules ----
+
+    def _children_that(self, recursive: bool, tags, properties, kind, status) -> Iterator[Run]:
+        from .run_list import list_children
+        return list_children(self, recursive, tags, properties, kind, status)
 
     def _server(self):
         return self.experiment.workspace._server()

@@ -6,10 +6,35 @@ import json
 from .run import Run
 
 ENTRY_FIELDS = 100  # An entry of a list has at most so many tags and parameters each.
+_SHOWN_MAX = 30  # Rows of a table in a notebook.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterator
+
+
+class RunIterator:
+    """Runs one after the other, fetched as they are asked for. A notebook shows the next ones as a
+    table; showing them does not skip any."""
+
+    def __init__(self, runs: Iterator[Run]) -> None:
+        self._runs = runs
+        self._ahead: list[Run] = []  # Fetched to be shown, and still to be given out.
+
+    def __iter__(self) -> RunIterator:
+        return self
+
+    def __next__(self) -> Run:
+        return self._ahead.pop(0) if self._ahead else next(self._runs)
+
+    def _repr_html_(self) -> str:
+        from .notebook import runs_html
+        while len(self._ahead) <= _SHOWN_MAX:
+            run = next(self._runs, None)
+            if run is None:
+                break
+            self._ahead.append(run)
+        return runs_html(self._ahead[:_SHOWN_MAX], more=len(self._ahead) > _SHOWN_MAX)
 
 
 def list_runs(experiment, query: dict, tags=None, properties=None, kind=None) -> Iterator[Run]:

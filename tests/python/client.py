@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 from fake_yard import TOKEN, FakeServer, ServedTest, Yard
-from trainyard import (ConfigNotFound, Conflict, Denied, Experiment, NotFound, Run, RunFailed, ScriptRunConfig,
+from trainyard import (ConfigNotFound, Conflict, Denied, Experiment, NotFound, OfflineRun, Run, RunFailed, ScriptRunConfig,
                        Unavailable, UserError, Workspace)
 from trainyard.capture import capture
 
@@ -375,6 +375,39 @@ class Reading(ServedTest):
             run.add_properties({"p": 2})
         run.cancel()
         self.assertEqual(run.status, "Canceled")
+
+
+class Notebooks(ServedTest):
+    def test_a_run_is_a_table_whose_texts_are_escaped(self):
+        self.yard.add_run("r", name="<b>&\"'", error="<script>\x1b" + "x" * 300, status="Failed",
+                          studioUrl="javascript:alert(1)")
+        html = self.workspace.get_run("r")._repr_html_()
+        self.assertIn("<td>r</td><td>&lt;b&gt;&amp;&quot;&#x27;</td><td>exp</td><td>Failed</td>", html)
+        self.assertIn("&lt;script&gt; xxx", html)
+        for never in ("<b>", "<script>", "javascript", "\x1b", "x" * 201):
+            self.assertNotIn(never, html)
+        self.yard.add_run("s", studioUrl='http://h/"><script>')
+        self.assertIn('<a href="http://h/&quot;&gt;&lt;script&gt;"', self.workspace.get_run("s")._repr_html_())
+        self.assertIn("<td>Running</td>", OfflineRun()._repr_html_())
+
+    def test_lists_of_runs_are_tables_and_showing_them_skips_none(self):
+        self.assertEqual(Experiment(self.workspace, "exp")._repr_html_(), "<p>no runs</p>")
+        for number in range(40):
+            self.yard.add_run(f"run-{number}")
+        runs = Experiment(self.workspace, "exp").get_runs()
+        self.assertEqual(next(runs).id, "run-39")
+        html = runs._repr_html_()
+        self.assertEqual((html.count("<tr>"), "and more" in html), (31, True))
+        self.assertEqual({call for call in self.yard.asked}, {"GET /runs"})
+        self.assertEqual([run.id for run in runs], [f"run-{number}" for number in range(38, -1, -1)])
+        self.assertEqual(Experiment(self.workspace, "exp").get_runs(tags="x")._repr_html_(), "<p>no runs</p>")
+
+    def test_a_run_whose_server_is_away_is_shown_without_a_traceback(self):
+        self.yard.add_run("r")
+        run = self.workspace.get_run("r")
+        self.server.close()
+        self.assertIn("does not answer", run._repr_html_())
+        self.restart_server()
 
 
 class Files(ServedTest):
