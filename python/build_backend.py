@@ -38,7 +38,7 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 def _project():
-    """The texts of pyproject.toml's [project]; Python 3.8 has no reader for it."""
+    """The texts of pyproject.toml's [project]; Python before 3.11 has no reader for it."""
     text = (_HERE / "pyproject.toml").read_text(encoding="utf-8").split("[project]", 1)[1]
     return dict(re.findall(r'^([\w-]+) = "(.*)"$', text, re.M))
 

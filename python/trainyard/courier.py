@@ -1,6 +1,5 @@
 """Brings record lines to the server from a background thread. They are in a spool file first, so
 that neither a lost server nor a killed process loses one."""
-from __future__ import annotations
 
 import atexit
 import json
@@ -125,7 +124,7 @@ class Courier:
             self.sent = sent
             self._moved.notify_all()
 
-    def _give_up(self, error: Exception) -> None:
+    def _give_up(self, error: "Exception") -> None:
         if not isinstance(error, TrainyardError):
             error = TrainyardError(str(error))
         with self._moved:
@@ -135,7 +134,7 @@ class Courier:
                                           f"{error.message}; the program goes on")
 
 
-def send_lines(server, run_id: str, stream: int, file: RecordFile, head: int, sent: int) -> int:
+def send_lines(server, run_id: str, stream: int, file: "RecordFile", head: int, sent: int) -> int:
     """Sends one batch from offset ``sent`` on; returns the offset behind what the server has. It
     counts the bytes of our stream, behind the file's ``head``: what is sent twice is taken once."""
     data = file.read(sent, _BATCH)
@@ -158,7 +157,7 @@ def send_lines(server, run_id: str, stream: int, file: RecordFile, head: int, se
     return sent + len(data)
 
 
-def before_end(data: bytes) -> tuple[bytes, bytes | None]:
+def before_end(data: bytes) -> "tuple[bytes, bytes | None]":
     """Splits at the line that ends the run itself: it is a call of its own. (lines, that line)."""
     at = 0
     for line in data.splitlines(keepends=True) if b'{"k":"end"' in data else ():

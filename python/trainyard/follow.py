@@ -1,5 +1,4 @@
 """Waiting for a run, with its console or without."""
-from __future__ import annotations
 
 import codecs
 import json
@@ -108,7 +107,7 @@ class Follower:
             pass
         self._console.finish()
 
-    def ask(self, wait: int) -> tuple[dict, int]:
+    def ask(self, wait: int) -> "tuple[dict, int]":
         """One answer of the server: the run's state, and how many bytes of console came."""
         reader = _Frames(self._take)
         self._server.stream(f"/runs/{self._run}/follow",
@@ -208,7 +207,7 @@ class _Lost:
     def __init__(self) -> None:
         self._since: float | None = None
 
-    def note(self, error: Unavailable) -> None:
+    def note(self, error: "Unavailable") -> None:
         now = time.monotonic()
         if self._since is None:
             self._since = now

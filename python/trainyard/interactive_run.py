@@ -1,5 +1,4 @@
 """A run without a command: this program does the work and reports it."""
-from __future__ import annotations
 
 from . import program_end
 from .courier import Courier
@@ -24,9 +23,9 @@ class InteractiveRun(ReportedRun):
         super()._end(status, error)
 
 
-def start_run(experiment, name: str | None = None, outputs: str | None = None, *,
-              parent: str | None = None, run_id: str | None = None, snapshot: str = "",
-              tags: dict | None = None) -> InteractiveRun:
+def start_run(experiment, name: "str | None" = None, outputs: "str | None" = None, *,
+              parent: "str | None" = None, run_id: "str | None" = None, snapshot: str = "",
+              tags: "dict | None" = None) -> "InteractiveRun":
     """Asks the server for an interactive run."""
     run_id = run_id or new_run_id()
     spec = {"workspace": experiment.workspace.name, "experiment": experiment.name,

@@ -1,5 +1,4 @@
 """Runs as HTML, for notebooks. All texts are escaped: a run's name is its submitter's choice."""
-from __future__ import annotations
 
 from html import escape
 

@@ -1,5 +1,4 @@
 """The run of a script that was started by hand: it prints, and keeps what it was told."""
-from __future__ import annotations
 
 import os
 
@@ -14,8 +13,8 @@ class OfflineRun(ReportedRun):
     files are copied into ``outputs/`` of the current folder, as in a run. What raises in a run
     raises here too, and nothing else does."""
 
-    def __init__(self, experiment=None, run_id: str | None = None, *, name: str | None = None,
-                 parent: OfflineRun | None = None) -> None:
+    def __init__(self, experiment=None, run_id: "str | None" = None, *, name: "str | None" = None,
+                 parent: "OfflineRun | None" = None) -> None:
         if run_id is None:
             run_id = "OfflineRun_" + os.urandom(8).hex()
         super().__init__(experiment, run_id, _Printer(name if parent else None), name=name,
@@ -72,7 +71,7 @@ class OfflineRun(ReportedRun):
 
     # ---- for the other modules ----
 
-    def _make_child(self, run_id: str, name: str | None, outputs: str | None) -> OfflineRun:
+    def _make_child(self, run_id: str, name: "str | None", outputs: "str | None") -> "OfflineRun":
         child = OfflineRun(None, run_id, name=name, parent=self)
         self._children.append(child)
         return child
@@ -108,7 +107,7 @@ class OfflineRun(ReportedRun):
         names = {"displayName": "name", "description": "description"}
         self._told.update({names[key]: value for key, value in changes.items() if key in names})
 
-    def _metrics(self, name: str | None) -> dict:
+    def _metrics(self, name: "str | None") -> dict:
         return self._sink.values.get(name)
 
     def _store_file(self, name: str, source) -> None:
@@ -122,7 +121,7 @@ class OfflineRun(ReportedRun):
 class _Printer:
     """Takes record lines as a file would: prints them, and keeps metrics."""
 
-    def __init__(self, prefix: str | None) -> None:
+    def __init__(self, prefix: "str | None") -> None:
         self.values = MetricValues()
         self._prefix = f"{prefix}: " if prefix else ""
 

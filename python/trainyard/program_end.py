@@ -1,6 +1,5 @@
 """Ends the interactive runs that a program left open, when the program ends: Completed, or Failed
 with the exception or the exit code it ends by."""
-from __future__ import annotations
 
 import atexit
 import os
@@ -8,7 +7,7 @@ import sys
 import threading
 
 _open: dict = {}  # By id: the runs that nobody has ended yet.
-_failure: str | None = None  # Why the program ends, where it does not end well.
+_failure: "str | None" = None  # Why the program ends, where it does not end well.
 _watching = False
 
 

@@ -1,5 +1,4 @@
 """A file of record lines that several threads and processes append to at once."""
-from __future__ import annotations
 
 import errno
 import os

@@ -1,6 +1,5 @@
 """A run that this process reports: what it says goes by record lines, and the server may be
 away."""
-from __future__ import annotations
 
 import os
 
@@ -16,8 +15,8 @@ class ReportedRun(Run):
     the children of all of them. ``sink`` takes the record lines; a child writes into its parent's.
     """
 
-    def __init__(self, experiment, run_id: str, sink, *, name: str | None = None,
-                 parent: ReportedRun | None = None, outputs: str | None = None) -> None:
+    def __init__(self, experiment, run_id: str, sink, *, name: "str | None" = None,
+                 parent: "ReportedRun | None" = None, outputs: "str | None" = None) -> None:
         super().__init__(experiment, run_id, outputs)
         self._sink = sink
         self._above = parent
@@ -34,7 +33,7 @@ class ReportedRun(Run):
         return self._above.experiment if self._above else self._experiment
 
     @property
-    def parent(self) -> Run | None:
+    def parent(self) -> "Run | None":
         return self._above or super().parent
 
     @property
@@ -65,8 +64,8 @@ class ReportedRun(Run):
 
     # ---- children and ends ----
 
-    def child_run(self, name: str | None = None, run_id: str | None = None,
-                  outputs: str | None = None, **_) -> Run:
+    def child_run(self, name: "str | None" = None, run_id: "str | None" = None,
+                  outputs: "str | None" = None, **_) -> "Run":
         if run_id is None:
             from .run_ids import new_run_id
             run_id = new_run_id()
@@ -74,7 +73,7 @@ class ReportedRun(Run):
         child._say_begin()
         return child
 
-    def _make_child(self, run_id: str, name: str | None, outputs: str | None) -> ReportedRun:
+    def _make_child(self, run_id: str, name: "str | None", outputs: "str | None") -> "ReportedRun":
         return ReportedRun(None, run_id, self._sink, name=name, parent=self, outputs=outputs)
 
     def _say_begin(self) -> None:
@@ -126,11 +125,11 @@ class ReportedRun(Run):
         return dict(data, tags={key: value for key, value in tags.items() if value is not None},
                     properties=dict(data.get("properties") or {}, **self._own_properties))
 
-    def _main(self) -> ReportedRun:
+    def _main(self) -> "ReportedRun":
         """The run whose record lines these are."""
         return self._above._main() if self._above else self
 
-    def _metrics(self, name: str | None) -> dict:
+    def _metrics(self, name: "str | None") -> dict:
         """The server's, and what it has not taken yet; all of ours when it does not answer."""
         from .errors import TrainyardError
         from .metric_values import MetricValues, add_lines, from_server

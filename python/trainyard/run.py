@@ -1,5 +1,4 @@
 """A run: one submitted job, or a stretch of work that a program reports by itself."""
-from __future__ import annotations
 
 import os
 
@@ -33,8 +32,8 @@ class Run(RunLogging):
     ``Experiment.start_logging`` make new ones. All have the same calls.
     """
 
-    def __init__(self, experiment: Experiment | None, run_id: str, outputs: str | None = None,
-                 *, data: dict | None = None) -> None:
+    def __init__(self, experiment: "Experiment | None", run_id: str, outputs: "str | None" = None,
+                 *, data: "dict | None" = None) -> None:
         self._experiment = experiment
         self._id = run_id
         self._outputs = outputs
@@ -42,7 +41,7 @@ class Run(RunLogging):
         self._late_words = None
 
     @staticmethod
-    def get_context(allow_offline: bool = True, **_) -> Run:
+    def get_context(allow_offline: bool = True, **_) -> "Run":
         """The run this script is part of. Outside of one, a run that prints: the same script works
         by ``python train.py``. With ``allow_offline=False`` that is an error instead."""
         global _context
@@ -61,7 +60,7 @@ class Run(RunLogging):
         return _context
 
     @staticmethod
-    def get(workspace: Workspace, run_id: str) -> Run:
+    def get(workspace: "Workspace", run_id: str) -> "Run":
         """A run by its id, or by a beginning of it that no other has."""
         return workspace.get_run(run_id)
 
@@ -96,17 +95,17 @@ class Run(RunLogging):
         self._patch({"description": str(text)})
 
     @property
-    def number(self) -> int | None:
+    def number(self) -> "int | None":
         """The run's place in the order of submissions."""
         return self._known().get("number")
 
     @property
-    def experiment(self) -> Experiment:
+    def experiment(self) -> "Experiment":
         """The experiment it belongs to."""
         return self._experiment
 
     @property
-    def parent(self) -> Run | None:
+    def parent(self) -> "Run | None":
         """The run it is a child of."""
         parent = self._known().get("parentId")
         return Run(self.experiment, parent) if parent else None
@@ -164,7 +163,7 @@ class Run(RunLogging):
         """Where to look at the run in a browser."""
         return self._known().get("studioUrl") or ""
 
-    def get_metrics(self, name: str | None = None, recursive: bool = False, **_) -> dict:
+    def get_metrics(self, name: "str | None" = None, recursive: bool = False, **_) -> dict:
         """What was logged, by name: a value for a name logged once, a list for one logged several
         times, columns for rows and tables. With ``recursive`` the same by run, for this run and
         all runs below it that have any."""
@@ -177,7 +176,7 @@ class Run(RunLogging):
         return by_run
 
     def get_children(self, recursive: bool = False, tags=None, properties=None, type=None,
-                     status: str | None = None) -> Iterator[Run]:
+                     status: "str | None" = None) -> "Iterator[Run]":
         """The runs below this one, the newest first."""
         from .run_list import RunIterator
         return RunIterator(self._children_that(recursive, tags, properties, type, status))
@@ -219,14 +218,14 @@ class Run(RunLogging):
         if self._late_words is not None:
             self._late_words.flush(timeout_seconds)
 
-    def child_run(self, name: str | None = None, run_id: str | None = None,
-                  outputs: str | None = None, **_) -> Run:
+    def child_run(self, name: "str | None" = None, run_id: "str | None" = None,
+                  outputs: "str | None" = None, **_) -> "Run":
         """Makes a run below this one. It is Running until its ``complete()`` or ``fail()``."""
         from .interactive_run import start_run
         return start_run(self.experiment, name, outputs, parent=self._id, run_id=run_id)
 
-    def create_children(self, count: int | None = None, tag_key: str | None = None,
-                        tag_values=None) -> list[Run]:
+    def create_children(self, count: "int | None" = None, tag_key: "str | None" = None,
+                        tag_values=None) -> "list[Run]":
         """Makes ``count`` runs below this one, or one for each of ``tag_values``, tagged with it
         under ``tag_key``."""
         if (count is None) == (tag_values is None) or (tag_values is not None and tag_key is None):
@@ -258,14 +257,14 @@ class Run(RunLogging):
         from .run_files import upload_folder
         upload_folder(self, name, path)
 
-    def download_file(self, name: str, output_file_path: str | None = None, **_) -> None:
+    def download_file(self, name: str, output_file_path: "str | None" = None, **_) -> None:
         """Fetches one of ``get_file_names()``, to a file or into a folder; else to a file of the
         same last name in the current folder."""
         from .run_files import download_file
         download_file(self, name, output_file_path)
 
-    def download_files(self, prefix: str | None = None, output_directory: str | None = None,
-                       output_paths: list | None = None, batch_size: int = 100,
+    def download_files(self, prefix: "str | None" = None, output_directory: "str | None" = None,
+                       output_paths: "list | None" = None, batch_size: int = 100,
                        append_prefix: bool = True, **_) -> None:
         """Fetches all files whose names begin with ``prefix``, by default into a folder named
         after the run, under their names (without the prefix if ``append_prefix`` is false).
@@ -273,18 +272,18 @@ class Run(RunLogging):
         from .run_files import download_files
         download_files(self, prefix, output_directory, output_paths, append_prefix)
 
-    def get_file_names(self) -> list[str]:
+    def get_file_names(self) -> "list[str]":
         """The files kept with the run: console, logs, outputs. Its code: ``restore_snapshot``."""
         from .run_files import list_files
         return [file["path"] for file in list_files(self)]
 
-    def get_all_logs(self, destination: str | None = None) -> list[str]:
+    def get_all_logs(self, destination: "str | None" = None) -> "list[str]":
         """Fetches the run's logs into a folder, by default one named after the run, and returns
         their paths."""
         from .run_files import download_logs
         return download_logs(self, destination)
 
-    def restore_snapshot(self, path: str | None = None, **_) -> str:
+    def restore_snapshot(self, path: "str | None" = None, **_) -> str:
         """Writes the run's code into a folder, by default ``<run's id>-code``, and returns its
         path."""
         from .run_files import restore_snapshot
@@ -292,7 +291,7 @@ class Run(RunLogging):
 
     # ---- with ----
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> "Run":
         return self
 
     def __exit__(self, kind, error, trace) -> None:
@@ -310,7 +309,7 @@ class Run(RunLogging):
 
     # ---- for the other modules ----
 
-    def _children_that(self, recursive: bool, tags, properties, kind, status) -> Iterator[Run]:
+    def _children_that(self, recursive: bool, tags, properties, kind, status) -> "Iterator[Run]":
         from .run_list import list_children
         return list_children(self, recursive, tags, properties, kind, status)
 
@@ -333,7 +332,7 @@ class Run(RunLogging):
     def _change_tags(self, changes: dict) -> None:
         self._patch({"tags": changes})
 
-    def _metrics(self, name: str | None) -> dict:
+    def _metrics(self, name: "str | None") -> dict:
         from .metric_values import from_server
         self.flush()
         return from_server(self._server(), self._id, name).get(name)

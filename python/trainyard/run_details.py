@@ -1,5 +1,4 @@
 """A run's JSON under the names that scripts for Azure ML look for."""
-from __future__ import annotations
 
 
 def details_of(run: dict) -> dict:

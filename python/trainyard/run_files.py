@@ -1,5 +1,4 @@
 """Files of a run: from this machine to where the run keeps them, and back."""
-from __future__ import annotations
 
 import os
 import shutil
@@ -73,8 +72,8 @@ def upload_folder(run, name: str, path: str) -> None:
 
 def keep_image(run, name: str, path, plot) -> str:
     """Keeps an image in outputs/images and returns its name there."""
-    safe = "".join(c if c.isalnum() and c.isascii() or c in "-_" else "_" for c in name)[:80]
-    stamp = time.time_ns() // 1000
+    safe = "".join(c if c.isalnum() and c < "\x80" or c in "-_" else "_" for c in name)[:80]
+    stamp = int(time.time() * 1e6)
     if plot is not None:
         kept = f"outputs/images/{safe or 'image'}-{stamp}.png"
         with tempfile.TemporaryDirectory() as folder:
@@ -172,7 +171,7 @@ def _remove(path: str) -> None:
 
 # ---- down ----
 
-def list_files(run) -> list[dict]:
+def list_files(run) -> "list[dict]":
     """What the run keeps beside its code. For the run of this script: with the files that the
     server gets only at the end."""
     here = _local_files(run)
@@ -189,7 +188,7 @@ def list_files(run) -> list[dict]:
     return files + [file for file in here or () if file["path"] not in known]
 
 
-def download_file(run, name: str, output: str | None) -> None:
+def download_file(run, name: str, output: "str | None") -> None:
     target = output or name.rsplit("/", 1)[-1]
     if os.path.isdir(target) or target.endswith(("/", os.sep)):
         target = os.path.join(target, name.rsplit("/", 1)[-1])
@@ -238,7 +237,7 @@ def download_files(run, prefix, output_directory, output_paths, append_prefix: b
         _download_below(run, name, output_directory or run.id, place or name.rsplit("/", 1)[-1])
 
 
-def download_logs(run, destination: str | None) -> list[str]:
+def download_logs(run, destination: "str | None") -> "list[str]":
     folder = destination or run.id
     paths = []
     for file in list_files(run):
@@ -249,7 +248,7 @@ def download_logs(run, destination: str | None) -> list[str]:
     return paths
 
 
-def restore_snapshot(run, path: str | None) -> str:
+def restore_snapshot(run, path: "str | None") -> str:
     """Writes the code into a new or empty folder."""
     from .tree import read_tree
     folder = path or f"{run.id}-code"
@@ -276,7 +275,7 @@ def _is_local(run) -> bool:
     return isinstance(run, (OfflineRun, ScriptRun))
 
 
-def _local_file(run, name: str) -> str | None:
+def _local_file(run, name: str) -> "str | None":
     """The script's own file, which the server gets only at the end of the run."""
     if not _is_local(run):
         return None
@@ -288,7 +287,7 @@ def _local_file(run, name: str) -> str | None:
     return None
 
 
-def _local_files(run) -> list[dict] | None:
+def _local_files(run) -> "list[dict] | None":
     """The same for all files; None for runs whose files are on the server alone."""
     if not _is_local(run):
         return None

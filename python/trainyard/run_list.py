@@ -1,5 +1,4 @@
 """Runs in lists: a server's pages as iterators of Run, filtered."""
-from __future__ import annotations
 
 import json
 
@@ -17,14 +16,14 @@ class RunIterator:
     """Runs one after the other, fetched as they are asked for. A notebook shows the next ones as a
     table; showing them does not skip any."""
 
-    def __init__(self, runs: Iterator[Run]) -> None:
+    def __init__(self, runs: "Iterator[Run]") -> None:
         self._runs = runs
         self._ahead: list[Run] = []  # Fetched to be shown, and still to be given out.
 
-    def __iter__(self) -> RunIterator:
+    def __iter__(self) -> "RunIterator":
         return self
 
-    def __next__(self) -> Run:
+    def __next__(self) -> "Run":
         return self._ahead.pop(0) if self._ahead else next(self._runs)
 
     def _repr_html_(self) -> str:
@@ -37,7 +36,7 @@ class RunIterator:
         return runs_html(self._ahead[:_SHOWN_MAX], more=len(self._ahead) > _SHOWN_MAX)
 
 
-def list_runs(experiment, query: dict, tags=None, properties=None, kind=None) -> Iterator[Run]:
+def list_runs(experiment, query: dict, tags=None, properties=None, kind=None) -> "Iterator[Run]":
     """Runs of the server's list that fit, the newest first. ``tags`` and ``properties`` are a key,
     or keys and values; ``kind`` is ``script`` or ``interactive``."""
     if tags:
@@ -59,7 +58,7 @@ def is_whole(item: dict) -> bool:
     return all(len(item.get(key) or ()) < ENTRY_FIELDS for key in ("tags", "parameters"))
 
 
-def list_children(run: Run, recursive: bool, tags, properties, kind, status) -> Iterator[Run]:
+def list_children(run: "Run", recursive: bool, tags, properties, kind, status) -> "Iterator[Run]":
     query = {"parent": run.id}
     if not recursive:
         if status:
@@ -73,7 +72,7 @@ def list_children(run: Run, recursive: bool, tags, properties, kind, status) -> 
         yield from list_children(child, True, tags, properties, kind, status)
 
 
-def fits(run: Run, tags, properties, kind) -> bool:
+def fits(run: "Run", tags, properties, kind) -> bool:
     if not tags and not properties and kind is None:
         return True
     known = run._known()
@@ -82,7 +81,7 @@ def fits(run: Run, tags, properties, kind) -> bool:
             and kind in (None, run.type))
 
 
-def has(labels: dict | None, wanted) -> bool:
+def has(labels: "dict | None", wanted) -> bool:
     """Whether ``labels`` has the key, or all the keys with their values."""
     labels = labels or {}
     if not wanted:

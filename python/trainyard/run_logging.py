@@ -1,6 +1,5 @@
 """What a script tells of its run. Every call becomes a record line; where the line goes (the run's
 record file, a spool, the terminal) is for the run's kind to say."""
-from __future__ import annotations
 
 import time
 
@@ -11,7 +10,7 @@ _LIST_PART = 10_000  # Values of one line; a longer list is several lines of the
 _TABLE_PART = 1_000  # Rows of one line.
 _LINE_MAX = 1 << 20  # A longer one the server does not take.
 _NAMES_MAX = 10_000
-_names: dict[str, str] = {}  # Names come again and again: quoted once.
+_names: "dict[str, str]" = {}  # Names come again and again: quoted once.
 
 
 def _name(name: object) -> str:
@@ -23,8 +22,12 @@ def _name(name: object) -> str:
     return found
 
 
-def _now() -> int:
-    return time.time_ns() // 1000
+if hasattr(time, "time_ns"):
+    def _now() -> int:
+        return time.time_ns() // 1000
+else:  # Python 3.6
+    def _now() -> int:
+        return int(time.time() * 1e6)
 
 
 class RunLogging:
@@ -40,7 +43,7 @@ class RunLogging:
     # ---- metrics ----
 
     @never_raises
-    def log(self, name: str, value, description: str = "", step: int | None = None) -> None:
+    def log(self, name: str, value, description: str = "", step: "int | None" = None) -> None:
         """Logs a number or a string. A name that is logged again becomes a series.
 
         ``step`` is where on the x axis the value belongs; without it values are numbered.
@@ -59,7 +62,7 @@ class RunLogging:
             self._put("list", name, f"[{part}]")
 
     @never_raises
-    def log_row(self, *name: str, description: str | None = None, **columns) -> None:
+    def log_row(self, *name: str, description: "str | None" = None, **columns) -> None:
         """Logs a row of a table: ``log_row(name, description=None, **columns)``, as in
         ``run.log_row("sizes", epoch=1, bytes=300)``."""
         # By position, so that a column may be called "name".
@@ -76,7 +79,7 @@ class RunLogging:
             self._put("table", name, json_text(part))
 
     @never_raises
-    def log_image(self, name: str, path: str | None = None, plot=None,
+    def log_image(self, name: str, path: "str | None" = None, plot=None,
                   description: str = "") -> None:
         """Logs an image: a file's ``path``, or a ``plot`` with a ``savefig`` of its own, such as
         matplotlib.pyplot or one of its figures. The image is kept in ``outputs/images``."""
@@ -159,7 +162,7 @@ class RunLogging:
         self._words().write(line)
 
     @never_raises
-    def _put_child(self, run_id: str, name: str | None, parent: str | None) -> None:
+    def _put_child(self, run_id: str, name: "str | None", parent: "str | None") -> None:
         # The parent's parent is the run that writes; a child of a child names its own.
         above = "" if parent is None else f',"p":{quote(parent)}'
         self._words().write(f'{{"k":"child","r":{quote(run_id)},"n":{quote(name or run_id)},'

@@ -1,5 +1,4 @@
-"""The end of a script that called ``run.fail()``, in a run and by hand: the process exits with 1."""
-from __future__ import annotations
+"""The end of a script that called ``run.fail()``, in a run or by hand: its process exits with 1."""
 
 import os
 

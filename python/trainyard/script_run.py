@@ -1,5 +1,4 @@
 """The run that a script is part of, by the variables its supervisor set."""
-from __future__ import annotations
 
 import os
 

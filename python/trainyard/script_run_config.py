@@ -1,5 +1,4 @@
 """What to run, and how: the description that ``Experiment.submit`` takes."""
-from __future__ import annotations
 
 import os
 import shlex
@@ -26,17 +25,17 @@ class ScriptRunConfig:
     before all else.
     """
 
-    def __init__(self, source_directory: str | None = None, script: str | None = None,
-                 arguments: list | str | None = None, run_config=None, compute_target=None,
-                 environment: Environment | str | None = None, distributed_job_config=None,
-                 max_run_duration_seconds: int | None = None, command=None,
-                 docker_runtime_config=None, *, environment_variables: dict | None = None,
-                 interpreter: str | None = None, display_name: str | None = None,
-                 description: str | None = None, cpus: int = 1, gpus: int = 0,
+    def __init__(self, source_directory: "str | None" = None, script: "str | None" = None,
+                 arguments: "list | str | None" = None, run_config=None, compute_target=None,
+                 environment: "Environment | str | None" = None, distributed_job_config=None,
+                 max_run_duration_seconds: "int | None" = None, command=None,
+                 docker_runtime_config=None, *, environment_variables: "dict | None" = None,
+                 interpreter: "str | None" = None, display_name: "str | None" = None,
+                 description: "str | None" = None, cpus: int = 1, gpus: int = 0,
                  memory_bytes: int = 0, nodes: int = 1, processes_per_node: int = 1,
-                 distribution: str | None = None, priority: str = "normal", max_retries: int = 0,
-                 secrets: list | None = None, parameters: dict | None = None,
-                 preparation: str | None = None) -> None:
+                 distribution: "str | None" = None, priority: str = "normal", max_retries: int = 0,
+                 secrets: "list | None" = None, parameters: "dict | None" = None,
+                 preparation: "str | None" = None) -> None:
         later = {"run_config": run_config, "distributed_job_config": distributed_job_config,
                  "docker_runtime_config": docker_runtime_config}
         for name, value in later.items():
@@ -66,17 +65,20 @@ class ScriptRunConfig:
         self.preparation = preparation
 
     def __repr__(self) -> str:
-        what = shlex.join([self.script, *map(str, _arguments(self.arguments))]) if self.script else self.command
+        what = self.command
+        if self.script:
+            words = [self.script, *map(str, _arguments(self.arguments))]
+            what = " ".join(map(shlex.quote, words))
         return f"ScriptRunConfig({self.source_directory!r}, {what!r})"
 
 
-def target_of(config: ScriptRunConfig) -> str:
+def target_of(config: "ScriptRunConfig") -> str:
     """The name of the target."""
     target = config.compute_target
     return str(getattr(target, "name", target) or "local")
 
 
-def make_spec(config: ScriptRunConfig, is_local: bool) -> dict:
+def make_spec(config: "ScriptRunConfig", is_local: bool) -> dict:
     """The run's specification as the API takes it, all but names, environment and snapshot.
     ``is_local``: the server or the run is on this machine, so its programs and variables are
     ours."""
@@ -103,7 +105,7 @@ def make_spec(config: ScriptRunConfig, is_local: bool) -> dict:
     }
 
 
-def _command(config: ScriptRunConfig, is_local: bool) -> tuple[list[str], str]:
+def _command(config: "ScriptRunConfig", is_local: bool) -> "tuple[list[str], str]":
     if isinstance(config.command, str):
         return [config.command], "shell"
     if config.command is not None:

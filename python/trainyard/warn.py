@@ -1,9 +1,8 @@
 """Warnings that never disturb a training: one line on stderr for each cause, once."""
-from __future__ import annotations
 
 import sys
 
-_said: set[str] = set()
+_said: "set[str]" = set()
 
 
 def warn_once(cause: str, text: str) -> None:
@@ -38,7 +37,7 @@ def never_raises(method):
     return guarded
 
 
-def _warn_of(call: str, error: Exception) -> None:
+def _warn_of(call: str, error: "Exception") -> None:
     # A disk that is full fails every call: said once for all of them.
     cause = "write" if isinstance(error, OSError) else call
     try:
