@@ -15,7 +15,8 @@ From a notebook or another machine::
     run = Experiment(ws, "first").submit(ScriptRunConfig("src", script="train.py"))
     run.wait_for_completion(show_output=True)
 
-Python 3.6 or newer, standard library only. What is not used is not imported: the names below are loaded on first use.
+Python 3.6 or newer, standard library only. What is not used is not imported: the names below are
+loaded on first use.
 """
 import sys
 
@@ -38,7 +39,10 @@ _HOME_OF = {
     "ConfigNotFound": "errors",
 }
 
-__all__ = sorted(_HOME_OF)
+# Written out: type checkers read it.
+__all__ = ["ConfigNotFound", "Conflict", "Denied", "Environment", "Experiment", "NotFound",
+           "OfflineRun", "Run", "RunFailed", "ScriptRunConfig", "TrainyardError", "Unavailable",
+           "UserError", "Workspace"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

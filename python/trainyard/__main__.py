@@ -9,6 +9,7 @@ from .errors import Denied, NotFound, RunFailed, TrainyardError, Unavailable, Us
 
 
 def main(words: "list[str] | None" = None) -> int:
+    """Runs a command; returns its exit code."""
     options = _parser().parse_args(words)
     try:
         return options.act(options) or 0

@@ -30,6 +30,7 @@ class Captured:
 
     @property
     def size(self) -> int:
+        """How many bytes its files have."""
         return sum(entry.size for entry in self.entries)
 
 

@@ -29,6 +29,7 @@ class Courier:
         atexit.register(_at_exit, weakref.ref(self))
 
     def write(self, lines: str) -> None:
+        """Keeps whole lines; the thread sends them soon."""
         if os.getpid() != self._pid:
             self._begin()
         self._file.write(lines)
@@ -189,6 +190,7 @@ def new_spool(run_id: str) -> str:
 
 
 def note_sent(path: str, sent: int) -> None:
+    """Remembers beside a spool how much of it the server has."""
     try:
         with open(path + ".sent", "w") as file:
             file.write(str(sent))
@@ -197,6 +199,7 @@ def note_sent(path: str, sent: int) -> None:
 
 
 def remove_spool(path: str) -> None:
+    """Removes a spool that was sent."""
     for name in (path, path + ".sent"):
         try:
             os.remove(name)

@@ -6,6 +6,8 @@ from .errors import NotFound, UserError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import List
+
     from .server import Server
     from .workspace import Workspace
 
@@ -26,7 +28,7 @@ class Environment:
                  image: "str | None" = None, dockerfile: "str | None" = None,
                  build_directory: "str | None" = None, interpreter_path: "str | None" = None,
                  environment_variables: "dict | None" = None,
-                 docker_arguments: "list | None" = None,
+                 docker_arguments: "List[str] | None" = None,
                  shm_size: "str | None" = None, registry: "dict | None" = None,
                  description: str = "") -> None:
         """``base`` is another environment's name, which packages are put upon. ``registry`` has

@@ -172,6 +172,7 @@ class Console:
         self._decoders = {b"o": decoder("replace"), b"e": decoder("replace")}
 
     def write(self, kind: bytes, rank: int, data: bytes) -> None:
+        """Shows what a rank wrote to its stdout or stderr."""
         if not self._prefix:
             return self._put(kind, data)
         whole, newline, rest = (self._lines.pop((kind, rank), b"") + data).rpartition(b"\n")
@@ -183,11 +184,13 @@ class Console:
         return None
 
     def finish(self) -> None:
+        """Shows lines that have no end yet."""
         for (kind, rank), rest in self._lines.items():
             self._put(kind, f"[{rank}] ".encode() + rest + b"\n")
         self._lines.clear()
 
     def say(self, text: str) -> None:
+        """Shows a line of our own, on stderr."""
         print(printable(text, keep="\n"), file=sys.stderr, flush=True)
 
     def _put(self, kind: bytes, data: bytes) -> None:

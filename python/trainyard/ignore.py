@@ -44,6 +44,7 @@ class Glob:
         self._empty = self._stars | self._anys | self._folders
 
     def matches(self, text: bytes) -> bool:
+        """Whether the whole text fits the pattern."""
         if self.broken:
             return False
         now = self._skip(1)
@@ -206,6 +207,7 @@ class IgnoreFile:
         self._rules.reverse()  # The last line that fits decides.
 
     def judge(self, path: bytes, is_folder: bool) -> "bool | None":
+        """Whether the file's last rule that fits ignores the path; None: no rule fits."""
         name = path[path.rfind(b"/") + 1:]
         for rule in self._rules:
             if rule.folders_only and not is_folder:

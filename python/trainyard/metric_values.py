@@ -15,6 +15,7 @@ class MetricValues:
         self._lists: set[str] = set()
 
     def add(self, kind: str, name: str, value) -> None:
+        """Adds one record or point."""
         if kind not in _KINDS:
             return
         if kind in _COLUMNS and isinstance(value, dict):

@@ -7,14 +7,18 @@ from .reported_run import ReportedRun
 from .script_end import exit_code_at_end, fail_script
 from .warn import warn
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .experiment import Experiment
+
 
 class OfflineRun(ReportedRun):
     """All calls of a run, without a server. Metrics are printed and kept for ``get_metrics()``;
     files are copied into ``outputs/`` of the current folder, as in a run. What raises in a run
     raises here too, and nothing else does."""
 
-    def __init__(self, experiment=None, run_id: "str | None" = None, *, name: "str | None" = None,
-                 parent: "OfflineRun | None" = None) -> None:
+    def __init__(self, experiment: "Experiment | None" = None, run_id: "str | None" = None, *,
+                 name: "str | None" = None, parent: "OfflineRun | None" = None) -> None:
         if run_id is None:
             run_id = "OfflineRun_" + os.urandom(8).hex()
         super().__init__(experiment, run_id, _Printer(name if parent else None), name=name,
@@ -24,7 +28,7 @@ class OfflineRun(ReportedRun):
         exit_code_at_end()
 
     @property
-    def experiment(self):
+    def experiment(self) -> "Experiment":
         """One that can be asked for its name; to submit from it, a server is needed."""
         if self._above:
             return self._above.experiment
@@ -43,12 +47,13 @@ class OfflineRun(ReportedRun):
                             raise_on_error: bool = True) -> dict:
         return self.get_details()
 
-    def complete(self, **_) -> None:
+    def complete(self, **_: object) -> None:
         """Ends a child. The run of the script itself ends with its process, as in a run."""
         if self._above:
             super().complete()
 
-    def fail(self, error_details=None, error_code=None, **_) -> None:
+    def fail(self, error_details: "str | BaseException | None" = None,
+             error_code: "str | int | None" = None, **_: object) -> None:
         """Ends a child. For the run of the script itself, the process exits with 1, as in a run."""
         if self._above:
             super().fail(error_details, error_code)

@@ -7,6 +7,12 @@ from .record_lines import quote
 from .run import FINAL, Run
 from .warn import never_raises, warn, warn_once
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Mapping
+
+    from .experiment import Experiment
+
 _ASK_S = 5.0  # What a script waits for an answer it can do without.
 
 
@@ -15,8 +21,8 @@ class ReportedRun(Run):
     the children of all of them. ``sink`` takes the record lines; a child writes into its parent's.
     """
 
-    def __init__(self, experiment, run_id: str, sink, *, name: "str | None" = None,
-                 parent: "ReportedRun | None" = None, outputs: "str | None" = None) -> None:
+    def __init__(self, experiment: "Experiment | None", run_id: str, sink: "Any", *,
+                 name: "str | None" = None, parent: "ReportedRun | None" = None, outputs: "str | None" = None) -> None:
         super().__init__(experiment, run_id, outputs)
         self._sink = sink
         self._above = parent
@@ -29,7 +35,7 @@ class ReportedRun(Run):
             self._tail = f',"r":{quote(run_id)}}}\n'
 
     @property
-    def experiment(self):
+    def experiment(self) -> "Experiment":
         return self._above.experiment if self._above else self._experiment
 
     @property
@@ -46,7 +52,7 @@ class ReportedRun(Run):
     set_tags = never_raises(Run.set_tags)
     remove_tags = never_raises(Run.remove_tags)
 
-    def add_properties(self, properties: dict) -> None:
+    def add_properties(self, properties: "Mapping[str, object]") -> None:
         known = self.get_properties()
         new = {str(key): str(value) for key, value in properties.items()}
         for key, value in new.items():
@@ -65,7 +71,7 @@ class ReportedRun(Run):
     # ---- children and ends ----
 
     def child_run(self, name: "str | None" = None, run_id: "str | None" = None,
-                  outputs: "str | None" = None, **_) -> "Run":
+                  outputs: "str | None" = None, **_: object) -> "Run":
         if run_id is None:
             from .run_ids import new_run_id
             run_id = new_run_id()

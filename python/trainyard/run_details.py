@@ -2,6 +2,7 @@
 
 
 def details_of(run: dict) -> dict:
+    """The JSON of a run, with those names added."""
     details = dict(run)
     command = run.get("command") or []
     details.update({

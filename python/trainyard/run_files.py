@@ -42,12 +42,14 @@ def check_relative(path: str) -> None:
 # ---- up ----
 
 def upload_file(run, name: str, path_or_stream) -> None:
+    """Keeps a file or a stream under a name."""
     kept = kept_name(name)
     with _opened(path_or_stream) as source:
         run._store_file(kept, source)
 
 
 def upload_files(run, names: list, paths: list) -> None:
+    """Keeps several files, each under its name."""
     if len(names) != len(paths):
         raise UserError(f"upload_files: {len(names)} names for {len(paths)} paths")
     for name, path in zip(names, paths):
@@ -55,6 +57,7 @@ def upload_files(run, names: list, paths: list) -> None:
 
 
 def upload_folder(run, name: str, path: str) -> None:
+    """Keeps all files of a folder below a name."""
     if not os.path.isdir(path):
         raise UserError(f"upload_folder: '{path}' is not a folder")
     found = []
@@ -189,6 +192,7 @@ def list_files(run) -> "list[dict]":
 
 
 def download_file(run, name: str, output: "str | None") -> None:
+    """One file: to a file, into a folder, or into the current folder."""
     target = output or name.rsplit("/", 1)[-1]
     if os.path.isdir(target) or target.endswith(("/", os.sep)):
         target = os.path.join(target, name.rsplit("/", 1)[-1])
@@ -225,6 +229,7 @@ def fetch_file(run, name: str, out) -> None:
 
 
 def download_files(run, prefix, output_directory, output_paths, append_prefix: bool) -> None:
+    """All files of a prefix, below a folder."""
     names = [name for name in run.get_file_names() if name.startswith(prefix or "")]
     if output_paths is not None and len(output_paths) != len(names):
         raise UserError(f"download_files: {len(output_paths)} output_paths for {len(names)} files")
@@ -238,6 +243,7 @@ def download_files(run, prefix, output_directory, output_paths, append_prefix: b
 
 
 def download_logs(run, destination: "str | None") -> "list[str]":
+    """The logs, below a folder; returns their paths."""
     folder = destination or run.id
     paths = []
     for file in list_files(run):

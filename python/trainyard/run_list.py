@@ -59,6 +59,7 @@ def is_whole(item: dict) -> bool:
 
 
 def list_children(run: "Run", recursive: bool, tags, properties, kind, status) -> "Iterator[Run]":
+    """The runs below a run, or below those as well, that fit."""
     query = {"parent": run.id}
     if not recursive:
         if status:
@@ -73,6 +74,7 @@ def list_children(run: "Run", recursive: bool, tags, properties, kind, status) -
 
 
 def fits(run: "Run", tags, properties, kind) -> bool:
+    """Whether a run has these labels and is of this kind."""
     if not tags and not properties and kind is None:
         return True
     known = run._known()

@@ -8,6 +8,10 @@ from .run import FINAL
 from .script_end import exit_code_at_end, fail_script
 from .warn import warn
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .experiment import Experiment
+
 
 class ScriptRun(ReportedRun):
     """Writes record lines into the file that the supervisor ships: nothing waits for the network,
@@ -21,7 +25,7 @@ class ScriptRun(ReportedRun):
         exit_code_at_end()
 
     @property
-    def experiment(self):
+    def experiment(self) -> "Experiment":
         if self._experiment is None:
             from .experiment import Experiment
             from .workspace import Workspace
@@ -35,10 +39,11 @@ class ScriptRun(ReportedRun):
         # We run, whether or not the server has been told already.
         return status if status in ("Finalizing", "CancelRequested") + FINAL else "Running"
 
-    def complete(self, **_) -> None:
+    def complete(self, **_: object) -> None:
         """Does nothing: the run is over when its processes are, and then by their exit code."""
 
-    def fail(self, error_details=None, error_code=None, **_) -> None:
+    def fail(self, error_details: "str | BaseException | None" = None,
+             error_code: "str | int | None" = None, **_: object) -> None:
         """Makes the run fail with this error when its processes end. This process exits with 1."""
         fail_script(self, error_details, error_code)
 

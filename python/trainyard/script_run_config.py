@@ -7,6 +7,8 @@ from .errors import UserError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Iterable, Mapping
+
     from .environment import Environment
 
 _ALONG = ("PATH", "HOME", "USER", "LANG", "VIRTUAL_ENV")  # And CONDA_…
@@ -26,15 +28,19 @@ class ScriptRunConfig:
     """
 
     def __init__(self, source_directory: "str | None" = None, script: "str | None" = None,
-                 arguments: "list | str | None" = None, run_config=None, compute_target=None,
-                 environment: "Environment | str | None" = None, distributed_job_config=None,
-                 max_run_duration_seconds: "int | None" = None, command=None,
-                 docker_runtime_config=None, *, environment_variables: "dict | None" = None,
+                 arguments: "Iterable[Any] | None" = None, run_config: object = None,
+                 compute_target: "Any" = None, environment: "Environment | str | None" = None,
+                 distributed_job_config: object = None,
+                 max_run_duration_seconds: "int | None" = None,
+                 command: "str | Iterable[Any] | None" = None,
+                 docker_runtime_config: object = None, *,
+                 environment_variables: "Mapping[str, object] | None" = None,
                  interpreter: "str | None" = None, display_name: "str | None" = None,
                  description: "str | None" = None, cpus: int = 1, gpus: int = 0,
                  memory_bytes: int = 0, nodes: int = 1, processes_per_node: int = 1,
                  distribution: "str | None" = None, priority: str = "normal", max_retries: int = 0,
-                 secrets: "list | None" = None, parameters: "dict | None" = None,
+                 secrets: "Iterable[str] | None" = None,
+                 parameters: "Mapping[str, object] | None" = None,
                  preparation: "str | None" = None) -> None:
         later = {"run_config": run_config, "distributed_job_config": distributed_job_config,
                  "docker_runtime_config": docker_runtime_config}

@@ -26,6 +26,7 @@ class Entry:
 
     @property
     def is_file(self) -> bool:
+        """Whether it has bytes."""
         return self.kind in ("file", "exec")
 
 

@@ -2,6 +2,11 @@
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, TypeVar
+    _Method = TypeVar("_Method", bound=Callable[..., Any])
+
 _said: "set[str]" = set()
 
 
@@ -13,6 +18,7 @@ def warn_once(cause: str, text: str) -> None:
 
 
 def warn(text: str) -> None:
+    """Writes one line to stderr, where there is one."""
     try:
         sys.stderr.write(f"trainyard: warning: {text}\n")
         sys.stderr.flush()
@@ -20,7 +26,7 @@ def warn(text: str) -> None:
         pass  # No stderr: nobody to tell.
 
 
-def never_raises(method):
+def never_raises(method: "_Method") -> "_Method":
     """For calls of a training script: whatever goes wrong becomes one warning."""
 
     def guarded(*args, **kwargs):

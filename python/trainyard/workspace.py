@@ -24,7 +24,7 @@ class Workspace:
 
     def __init__(self, subscription_id: "str | None" = None, resource_group: "str | None" = None,
                  workspace_name: str = "default", server: "str | None" = None,
-                 token: "str | None" = None, **_) -> None:
+                 token: "str | None" = None, **_: object) -> None:
         self._name = workspace_name
         self._subscription_id = subscription_id
         self._resource_group = resource_group
@@ -34,7 +34,7 @@ class Workspace:
 
     @staticmethod
     def from_config(path: "str | None" = None, server: "str | None" = None,
-                    token: "str | None" = None, **_) -> "Workspace":
+                    token: "str | None" = None, **_: object) -> "Workspace":
         """The workspace that a folder was attached to: by ``.azureml/config.json`` or
         ``aml_config/config.json`` in ``path`` (a folder or that file; by default the current
         folder) or above it.
@@ -57,7 +57,7 @@ class Workspace:
 
     @staticmethod
     def get(name: str, subscription_id: "str | None" = None, resource_group: "str | None" = None,
-            server: "str | None" = None, token: "str | None" = None, **_) -> "Workspace":
+            server: "str | None" = None, token: "str | None" = None, **_: object) -> "Workspace":
         """A workspace that exists; else ``NotFound``."""
         workspace = Workspace(subscription_id, resource_group, name, server, token)
         workspace.get_details()
@@ -66,7 +66,7 @@ class Workspace:
     @staticmethod
     def create(name: str, subscription_id: "str | None" = None, resource_group: "str | None" = None,
                server: "str | None" = None, token: "str | None" = None, exist_ok: bool = False,
-               **_) -> "Workspace":
+               **_: object) -> "Workspace":
         """Makes a workspace. One of that name is a ``Conflict``, unless ``exist_ok``."""
         workspace = Workspace(subscription_id, resource_group, name, server, token)
         try:
@@ -80,7 +80,7 @@ class Workspace:
 
     @staticmethod
     def list(server: "str | None" = None, token: "str | None" = None,
-             **_) -> "dict[str, Workspace]":
+             **_: object) -> "dict[str, Workspace]":
         """The workspaces of a server, by name."""
         asked = Workspace(server=server, token=token)._server()
         found = {}
