@@ -12,7 +12,8 @@ std::string read_back(const std::string& value) {
 }
 
 TEST_CASE("a number reads back with its type and its digits") {
-  for (const char* value : {"1", "1.0", "-0.0", "0", "0.5", "1e+20", "4611686018427387904", "-3.0"}) {
+  for (const char* value :
+       {"1", "1.0", "-0.0", "0", "0.5", "1e+20", "4611686018427387904", "-3.0"}) {
     CHECK(read_back(value) == value);
   }
   CHECK(read_back("true") == "1");
