@@ -124,10 +124,10 @@ class Workspace:
         return Run(Experiment(self, data["experiment"]), data["id"], data=data)
 
     def get_mlflow_tracking_uri(self) -> str:
-        """The address for MLflow's ``set_tracking_uri``."""
-        server = self._server()
-        url = server.url or server.call("GET", "/server")["url"]
-        return url if self._name == "default" else f"{url}/ws/{self._name}"
+        """Not there yet: raises ``UserError``, as the server has no MLflow API to give an address
+        of."""
+        raise UserError("get_mlflow_tracking_uri: the server has no MLflow API yet",
+                        "Log with trainyard's own Run.get_context().")
 
     def write_config(self, path: "str | None" = None, file_name: "str | None" = None) -> None:
         """Writes ``.azureml/config.json`` into a folder, by default the current one; then

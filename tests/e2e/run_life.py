@@ -145,6 +145,20 @@ class RunLife(YardTest):
         self.ok("run", "download", run, "-d", self.scratch / "got")
         self.assertTrue(list((self.scratch / "got").rglob("saved")))
 
+    def test_what_python_prints_is_seen_at_once_and_survives_a_cancel(self):
+        self.write("train.py", "import os, time\nprint('epoch 1')\ntime.sleep(60)\n")
+        run = self.submit("--", "python3", "train.py")
+        wait_until(lambda: "epoch 1" in self.console(run), "the line that is not flushed")
+        self.ok("run", "cancel", run)
+        self.assertEqual(self.finish(run)["status"], "Canceled")
+        self.assertIn("epoch 1", self.console(run))
+
+    def test_a_run_sees_no_variable_of_mlflow(self):
+        done = self.run_cli("submit", "--env-var", "PYTHONUNBUFFERED=", "--", "env")
+        self.assertIn("TRAINYARD_RUN_ID=", done.out)
+        self.assertNotIn("MLFLOW_", done.out)
+        self.assertIn("PYTHONUNBUFFERED=\n", done.out)
+
     def test_a_cancelled_queued_run_never_starts(self):
         cpus = str(len(os.sched_getaffinity(0)))
         first = self.submit("--cpus", cpus, "--", "sleep", "60")

@@ -158,7 +158,8 @@ class Workspaces(ServedTest):
         Workspace.create("new", exist_ok=True, **at)
         with self.assertRaises(NotFound):
             Workspace.get("none", **at)
-        self.assertEqual(self.workspace.get_mlflow_tracking_uri(), self.server.url)
+        with self.assertRaisesRegex(UserError, "no MLflow API"):
+            self.workspace.get_mlflow_tracking_uri()
 
     def test_its_experiments_and_runs(self):
         self.yard.add_run("a", experiment="one")
