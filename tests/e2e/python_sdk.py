@@ -297,7 +297,7 @@ class Environments(Sdk):
         for name, version in (("apple", "1.0"), ("apple", "1.1"), ("pear", "2.5")):
             wheel(wheels, name, version)
         self.write("envs/index.txt", f"--no-index\n--find-links {wheels}\n")
-        self.write("requirements.txt", "-r envs/index.txt\napple==1.0  # the old one\nazureml-core\n")
+        self.write("requirements.txt", "-r envs/index.txt\napple==1.0  # the old one\ntrainyard\n")
         self.write("conda.yml", "dependencies:\n- pip:\n  - -r envs/index.txt\n  - pear\n")
         self.write("show.py", "import os, apple\nprint(apple.version, os.environ.get('A'))\n")
 
@@ -316,7 +316,7 @@ print(run.id)
         said, made = self.submitted(
             "Environment('mine', pip_requirements='requirements.txt', environment_variables={'A': 1})")
         self.assertEqual(said, "1.0 1\n")
-        self.assertEqual((made["recipe"]["kind"], made["leftOut"]), ("venv", ["azureml-core"]))
+        self.assertEqual((made["recipe"]["kind"], made["leftOut"]), ("venv", ["trainyard"]))
         # The same as of the command line, and so made already.
         run = self.submit("--requirements", "requirements.txt", "--", "true")
         self.assertEqual(self.show(run)["environment"]["hash"], made["hash"])
