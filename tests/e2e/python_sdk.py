@@ -397,6 +397,15 @@ print(run.id, child.id)
         run = self.json("run", "list")[0]
         self.assertEqual((run["status"], run["error"]), ("Failed", "ZeroDivisionError: division by zero"))
 
+    def test_it_ends_with_its_program(self):
+        for text, status, error in (("", "Completed", None), ("1 / 0", "Failed", "ZeroDivisionError: division by zero"),
+                                    ("raise SystemExit(0)", "Completed", None),
+                                    ("import sys; sys.exit(2)", "Failed", "exit code 2")):
+            done = self.python("run = Experiment(Workspace(), 'e').start_logging()\nrun.log('x', 1)\nprint(run.id)\n"
+                               + text, check=False)
+            run = self.show(done.stdout.strip())
+            self.assertEqual((run["status"], run["error"], run["metrics"]), (status, error, {"x": 1}), done.stderr)
+
     def test_a_killed_server_loses_nothing_and_doubles_nothing(self):
         program = subprocess.Popen(
             [sys.executable, "-u", "-c", HEAD + """
