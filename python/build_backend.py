@@ -14,9 +14,7 @@ _TIME = (2020, 1, 1, 0, 0, 0)  # The same files make the same archive.
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    sources = {f"trainyard/{path.name}": path.read_bytes()
-               for path in sorted((_HERE / "trainyard").glob("*.py"))}
-    return _write_wheel(wheel_directory, sources)
+    return _write_wheel(wheel_directory, {name: (_HERE / name).read_bytes() for name in _sources()})
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
@@ -25,8 +23,7 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 def build_sdist(sdist_directory, config_settings=None):
     base = "{name}-{version}".format(**_project())
-    names = ["pyproject.toml", "README.md", "build_backend.py",
-             *(f"trainyard/{path.name}" for path in sorted((_HERE / "trainyard").glob("*.py")))]
+    names = ["pyproject.toml", "README.md", "build_backend.py", *_sources()]
     with tarfile.open(pathlib.Path(sdist_directory) / f"{base}.tar.gz", "w:gz") as archive:
         for name in names:
             archive.add(_HERE / name, f"{base}/{name}")
@@ -37,8 +34,13 @@ def build_sdist(sdist_directory, config_settings=None):
     return f"{base}.tar.gz"
 
 
+def _sources():
+    paths = sorted((_HERE / "trainyard").glob("*.py"))
+    return [f"trainyard/{path.name}" for path in [*paths, _HERE / "trainyard/py.typed"]]
+
+
 def _project():
-    """The texts of pyproject.toml's [project]; Python 3.8 has no reader for it."""
+    """The texts of pyproject.toml's [project]; Python before 3.11 has no reader for it."""
     text = (_HERE / "pyproject.toml").read_text(encoding="utf-8").split("[project]", 1)[1]
     return dict(re.findall(r'^([\w-]+) = "(.*)"$', text, re.M))
 

@@ -15,9 +15,10 @@ From a notebook or another machine::
     run = Experiment(ws, "first").submit(ScriptRunConfig("src", script="train.py"))
     run.wait_for_completion(show_output=True)
 
-Standard library only. What is not used is not imported: the names below are loaded on first use.
+Python 3.6 or newer, standard library only. What is not used is not imported: the names below are
+loaded on first use.
 """
-from __future__ import annotations
+import sys
 
 __version__ = "0.1.0"
 
@@ -38,7 +39,10 @@ _HOME_OF = {
     "ConfigNotFound": "errors",
 }
 
-__all__ = sorted(_HOME_OF)
+# Written out: type checkers read it.
+__all__ = ["ConfigNotFound", "Conflict", "Denied", "Environment", "Experiment", "NotFound",
+           "OfflineRun", "Run", "RunFailed", "ScriptRunConfig", "TrainyardError", "Unavailable",
+           "UserError", "Workspace"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,5 +66,16 @@ def __getattr__(name: str) -> object:
     return value
 
 
-def __dir__() -> list[str]:
+def __dir__() -> "list[str]":
     return sorted(set(globals()) | set(_HOME_OF))
+
+
+if sys.version_info < (3, 7):  # A module's own __getattr__ and __dir__ are new in Python 3.7.
+    class _Module(type(sys)):
+        def __getattr__(self, name: str) -> object:
+            return __getattr__(name)
+
+        def __dir__(self) -> "list[str]":
+            return __dir__()
+
+    sys.modules[__name__].__class__ = _Module

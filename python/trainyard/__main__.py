@@ -1,5 +1,4 @@
 """``python -m trainyard``: the few commands one needs on a machine without the program."""
-from __future__ import annotations
 
 import argparse
 import json
@@ -9,7 +8,8 @@ import sys
 from .errors import Denied, NotFound, RunFailed, TrainyardError, Unavailable, UserError, printable
 
 
-def main(words: list[str] | None = None) -> int:
+def main(words: "list[str] | None" = None) -> int:
+    """Runs a command; returns its exit code."""
     options = _parser().parse_args(words)
     try:
         return options.act(options) or 0
@@ -24,14 +24,15 @@ def main(words: list[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> "argparse.ArgumentParser":
     parser = argparse.ArgumentParser(
         prog="python -m trainyard", description="Submit and read runs of a Trainyard server.",
         epilog="The server: --server or TRAINYARD_SERVER, with TRAINYARD_TOKEN; else this "
                "machine's own.")
     parser.add_argument("--server", help="its address: https://host")
     parser.add_argument("-w", "--workspace-name", help="else the one the folder is attached to")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="action")
+    commands.required = True  # As an argument it is new in Python 3.7.
 
     def command(name, act, text):
         made = commands.add_parser(name, help=text, description=text)
@@ -64,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("-f", "--follow", action="store_true", help="until the run is over")
     download = command("download", _download, "fetch a run's outputs")
     download.add_argument("run")
-    download.add_argument("-d", "--output-dir", default=".", help="a folder; else the current one")
+    download.add_argument("-d", "--output-dir", help="a folder; else one named after the run")
     flush = command("flush", _flush, "send what a program logged while the server was away")
     flush.add_argument("file", nargs="+")
     return parser
@@ -105,7 +106,7 @@ def _environment(options):
                        conda_specification=options.conda, image=options.image)
 
 
-def _pairs(texts: list[str], what: str) -> dict:
+def _pairs(texts: "list[str]", what: str) -> dict:
     for text in texts:
         if "=" not in text:
             raise UserError(f"{what} {text}: not KEY=VALUE")

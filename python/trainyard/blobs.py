@@ -1,5 +1,4 @@
 """Brings a snapshot to the server: what it has already is not sent again."""
-from __future__ import annotations
 
 import os
 
@@ -15,7 +14,7 @@ _CHUNK = 256 * 1024
 _HEAD = 40
 
 
-def upload_missing(server, captured: Captured, workspace: str = "") -> int:
+def upload_missing(server, captured: "Captured", workspace: str = "") -> int:
     """Sends missing blobs in packs, then the tree's own text; returns how many files it sent. The
     tree goes last, so a server that has it has everything it names. ``workspace`` is the one it
     is submitted to."""
@@ -41,7 +40,7 @@ def upload_missing(server, captured: Captured, workspace: str = "") -> int:
     return sent
 
 
-def _missing(server, digests: list[str], workspace: str) -> list[str]:
+def _missing(server, digests: "list[str]", workspace: str) -> "list[str]":
     missing = []
     for begin in range(0, len(digests), _ASK_MAX):
         answer = server.call("POST", "/blobs/missing", {"digests": digests[begin:begin + _ASK_MAX],
@@ -50,7 +49,7 @@ def _missing(server, digests: list[str], workspace: str) -> list[str]:
     return missing
 
 
-def _packs(entries: list[Entry]):
+def _packs(entries: "list[Entry]"):
     pack: list[Entry] = []
     size = 0
     for entry in entries:
@@ -63,13 +62,13 @@ def _packs(entries: list[Entry]):
         yield pack
 
 
-def _send_files(server, folder: str, pack: list[Entry]) -> list[str]:
+def _send_files(server, folder: str, pack: "list[Entry]") -> "list[str]":
     """Sends a pack; returns the digests of those that came out wrong."""
     return _send(server, _pieces(os.fsencode(folder), pack),
                  sum(_HEAD + entry.size for entry in pack))
 
 
-def _send(server, body, size: int | None) -> list[str]:
+def _send(server, body, size: "int | None") -> "list[str]":
     import json
     headers = {"content-type": "application/octet-stream"}
     if size is not None:
@@ -82,7 +81,7 @@ def _head(digest: str, size: int) -> bytes:
     return bytes.fromhex(digest) + size.to_bytes(8, "little")
 
 
-def _pieces(folder: bytes, pack: list[Entry]):
+def _pieces(folder: bytes, pack: "list[Entry]"):
     for entry in pack:
         yield _head(entry.digest, entry.size)
         if entry.replaced is not None:

@@ -1,7 +1,6 @@
 """Reads a folder of code into a tree, as the command line does: ``.amlignore``, else
 ``.gitignore`` and those below it, is honoured; ``.git``, ``outputs``, ``logs`` at the top and the
 home stay out."""
-from __future__ import annotations
 
 import hashlib
 import os
@@ -23,7 +22,7 @@ _NO_FOLLOW = (getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 class Captured:
     """A folder as it was: its entries, their text, and the text's SHA-256, the snapshot's id."""
 
-    def __init__(self, folder: str, entries: list[Entry]) -> None:
+    def __init__(self, folder: str, entries: "list[Entry]") -> None:
         self.folder = folder
         self.entries = entries
         self.text = write_tree(entries)
@@ -31,10 +30,11 @@ class Captured:
 
     @property
     def size(self) -> int:
+        """How many bytes its files have."""
         return sum(entry.size for entry in self.entries)
 
 
-def capture(folder: str, excluded: list[str] | None = None) -> Captured:
+def capture(folder: str, excluded: "list[str] | None" = None) -> "Captured":
     """``excluded``: folders that stay out wherever they lie, such as the home."""
     if not os.path.isdir(folder):
         raise UserError(f"the source directory '{folder}' is not a folder")
@@ -49,14 +49,14 @@ def capture(folder: str, excluded: list[str] | None = None) -> Captured:
 
 
 class _Walk:
-    def __init__(self, root: bytes, excluded: list[str]) -> None:
+    def __init__(self, root: bytes, excluded: "list[str]") -> None:
         self.root = root
         self.found: list[Entry] = []
         self.ignore_file = ".amlignore"
         self._nested = False  # .gitignore files below the top count too.
         self._excluded = {_identity(path, True) for path in excluded} - {None}
 
-    def top_rules(self) -> Level | None:
+    def top_rules(self) -> "Level | None":
         text = _read_rules(os.path.join(self.root, b".amlignore"), follow=True)
         if text is None:
             text = _read_rules(os.path.join(self.root, b".gitignore"), follow=False)
@@ -65,13 +65,13 @@ class _Walk:
             self.ignore_file = ".gitignore"
         return None if text is None else Level(IgnoreFile(text), 0, None)
 
-    def visit(self, top: bytes, rules: Level | None) -> None:
+    def visit(self, top: bytes, rules: "Level | None") -> None:
         waiting = [(top, rules)]
         while waiting:
             folder, level = waiting.pop()
             waiting.extend(self._list(folder, level))
 
-    def _list(self, folder: bytes, level: Level | None) -> list:
+    def _list(self, folder: bytes, level: "Level | None") -> list:
         where = os.path.join(self.root, folder) if folder else self.root
         if self._nested and folder:
             text = _read_rules(os.path.join(where, b".gitignore"), follow=False)
@@ -122,12 +122,12 @@ class _Walk:
         # .git at any depth: a submodule has one too. The run gets its own outputs and logs.
         return name == b".git" or not folder and name in (b"outputs", b"logs")
 
-    def _unreadable(self, path: bytes, error: OSError) -> UserError:
+    def _unreadable(self, path: bytes, error: "OSError") -> "UserError":
         return UserError(f"cannot read {os.fsdecode(path)}: {error.strerror}",
                          f"Make it readable, or leave it out by a line in {self.ignore_file}.")
 
 
-def _read(root: bytes, entry: Entry, ignore_file: str) -> bool:
+def _read(root: bytes, entry: "Entry", ignore_file: str) -> bool:
     """Fills in an entry's size, digest and kind; False when the file is gone."""
     path = os.path.join(root, entry.path)
     for tries in range(_READS_MAX):
@@ -156,7 +156,7 @@ def _read(root: bytes, entry: Entry, ignore_file: str) -> bool:
                    f"{ignore_file}.")
 
 
-def _take_out_password(root: bytes, entry: Entry) -> None:
+def _take_out_password(root: bytes, entry: "Entry") -> None:
     """A password in a run configuration is not kept with the run."""
     if not entry.is_file or entry.size > redact.FILE_MAX or not redact.may_hold_password(entry.path):
         return
@@ -170,7 +170,7 @@ def _take_out_password(root: bytes, entry: Entry) -> None:
     entry.digest = hashlib.sha256(kept).hexdigest()
 
 
-def _hash(file, entry: Entry, size: int) -> bool:
+def _hash(file, entry: "Entry", size: int) -> bool:
     digest = hashlib.sha256()
     got = 0
     while got <= size:
@@ -184,11 +184,11 @@ def _hash(file, entry: Entry, size: int) -> bool:
     return got == size
 
 
-def _stamp(status: os.stat_result) -> tuple:
+def _stamp(status: "os.stat_result") -> tuple:
     return status.st_size, status.st_mtime_ns, status.st_ino, status.st_mode
 
 
-def _identity(path, follow: bool = False) -> tuple | None:
+def _identity(path, follow: bool = False) -> "tuple | None":
     try:
         status = os.stat(path, follow_symlinks=follow)
     except OSError:
@@ -196,7 +196,7 @@ def _identity(path, follow: bool = False) -> tuple | None:
     return status.st_dev, status.st_ino
 
 
-def _read_rules(path: bytes, follow: bool) -> bytes | None:
+def _read_rules(path: bytes, follow: bool) -> "bytes | None":
     """The text of an ignore file, if there is one. Git does not follow a symbolic link."""
     if not os.path.isfile(path) or (not follow and os.path.islink(path)):
         return None

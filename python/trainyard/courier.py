@@ -1,6 +1,5 @@
 """Brings record lines to the server from a background thread. They are in a spool file first, so
 that neither a lost server nor a killed process loses one."""
-from __future__ import annotations
 
 import atexit
 import json
@@ -30,13 +29,14 @@ class Courier:
         atexit.register(_at_exit, weakref.ref(self))
 
     def write(self, lines: str) -> None:
+        """Keeps whole lines; the thread sends them soon."""
         if os.getpid() != self._pid:
             self._begin()
         self._file.write(lines)
         if not self._news.is_set():
             self._news.set()
         if self._thread is None:
-            self._start()
+            self.start()
 
     def read(self, offset: int) -> bytes:
         """The lines from an offset on; none once the server has them all and the run is over."""
@@ -85,7 +85,8 @@ class Courier:
         self._file.write(head + "\n")
         self.sent = self._head = len(head) + 1
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Starts the thread that sends; the first line does so too."""
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._carry, name="trainyard", daemon=True)
@@ -124,7 +125,7 @@ class Courier:
             self.sent = sent
             self._moved.notify_all()
 
-    def _give_up(self, error: Exception) -> None:
+    def _give_up(self, error: "Exception") -> None:
         if not isinstance(error, TrainyardError):
             error = TrainyardError(str(error))
         with self._moved:
@@ -134,7 +135,7 @@ class Courier:
                                           f"{error.message}; the program goes on")
 
 
-def send_lines(server, run_id: str, stream: int, file: RecordFile, head: int, sent: int) -> int:
+def send_lines(server, run_id: str, stream: int, file: "RecordFile", head: int, sent: int) -> int:
     """Sends one batch from offset ``sent`` on; returns the offset behind what the server has. It
     counts the bytes of our stream, behind the file's ``head``: what is sent twice is taken once."""
     data = file.read(sent, _BATCH)
@@ -157,7 +158,7 @@ def send_lines(server, run_id: str, stream: int, file: RecordFile, head: int, se
     return sent + len(data)
 
 
-def before_end(data: bytes) -> tuple[bytes, bytes | None]:
+def before_end(data: bytes) -> "tuple[bytes, bytes | None]":
     """Splits at the line that ends the run itself: it is a call of its own. (lines, that line)."""
     at = 0
     for line in data.splitlines(keepends=True) if b'{"k":"end"' in data else ():
@@ -189,6 +190,7 @@ def new_spool(run_id: str) -> str:
 
 
 def note_sent(path: str, sent: int) -> None:
+    """Remembers beside a spool how much of it the server has."""
     try:
         with open(path + ".sent", "w") as file:
             file.write(str(sent))
@@ -197,6 +199,7 @@ def note_sent(path: str, sent: int) -> None:
 
 
 def remove_spool(path: str) -> None:
+    """Removes a spool that was sent."""
     for name in (path, path + ".sent"):
         try:
             os.remove(name)

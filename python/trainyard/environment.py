@@ -1,5 +1,4 @@
 """What a run runs in: packages, an image, or what the machine has."""
-from __future__ import annotations
 
 import os
 
@@ -7,6 +6,8 @@ from .errors import NotFound, UserError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import List
+
     from .server import Server
     from .workspace import Workspace
 
@@ -22,12 +23,13 @@ class Environment:
     pip, conda and docker. A plain ``Environment(name)`` is what the machine has.
     """
 
-    def __init__(self, name: str = "", *, base: str | None = None,
-                 pip_requirements: str | None = None, conda_specification: str | None = None,
-                 image: str | None = None, dockerfile: str | None = None,
-                 build_directory: str | None = None, interpreter_path: str | None = None,
-                 environment_variables: dict | None = None, docker_arguments: list | None = None,
-                 shm_size: str | None = None, registry: dict | None = None,
+    def __init__(self, name: str = "", *, base: "str | None" = None,
+                 pip_requirements: "str | None" = None, conda_specification: "str | None" = None,
+                 image: "str | None" = None, dockerfile: "str | None" = None,
+                 build_directory: "str | None" = None, interpreter_path: "str | None" = None,
+                 environment_variables: "dict | None" = None,
+                 docker_arguments: "List[str] | None" = None,
+                 shm_size: "str | None" = None, registry: "dict | None" = None,
                  description: str = "") -> None:
         """``base`` is another environment's name, which packages are put upon. ``registry`` has
         ``address``, ``username`` and ``secret``, the name of the secret that is the password."""
@@ -56,26 +58,26 @@ class Environment:
     # ---- made of files ----
 
     @staticmethod
-    def from_pip_requirements(name: str, file_path: str) -> Environment:
+    def from_pip_requirements(name: str, file_path: str) -> "Environment":
         """A virtual environment with the packages of a requirements file."""
         return Environment(name, pip_requirements=os.fspath(file_path))
 
     @staticmethod
-    def from_conda_specification(name: str, file_path: str) -> Environment:
+    def from_conda_specification(name: str, file_path: str) -> "Environment":
         """An environment of conda, by its file."""
         return Environment(name, conda_specification=os.fspath(file_path))
 
     @staticmethod
-    def from_docker_image(name: str, image: str, container_registry: dict | None = None,
-                          conda_specification: str | None = None,
-                          pip_requirements: str | None = None) -> Environment:
+    def from_docker_image(name: str, image: str, container_registry: "dict | None" = None,
+                          conda_specification: "str | None" = None,
+                          pip_requirements: "str | None" = None) -> "Environment":
         """A container of an image, with packages on top of it where some are named."""
         return Environment(name, image=image, registry=container_registry,
                            conda_specification=conda_specification,
                            pip_requirements=pip_requirements)
 
     @staticmethod
-    def from_dockerfile(name: str, dockerfile: str) -> Environment:
+    def from_dockerfile(name: str, dockerfile: str) -> "Environment":
         """A container of an image that is built of a Dockerfile: its text, or its path."""
         text = os.fspath(dockerfile)
         if "\n" not in text and not text.startswith("FROM "):
@@ -87,7 +89,7 @@ class Environment:
 
     @staticmethod
     def from_docker_build_context(name: str, build_directory: str,
-                                  dockerfile: str = "Dockerfile") -> Environment:
+                                  dockerfile: str = "Dockerfile") -> "Environment":
         """The same, built from a folder of files; ``dockerfile`` is a path in it."""
         if not os.path.isfile(os.path.join(build_directory, dockerfile)):
             raise NotFound(f"there is no '{dockerfile}' in '{build_directory}'")
@@ -96,7 +98,7 @@ class Environment:
     # ---- kept by a workspace ----
 
     @staticmethod
-    def get(workspace: Workspace, name: str, version: str | None = None) -> Environment:
+    def get(workspace: "Workspace", name: str, version: "str | None" = None) -> "Environment":
         """What a name stands for: a registered environment, else a curated one. ``name`` may be
         ``name:version`` or ``name@latest``; else ``NotFound``."""
         from urllib.parse import quote
@@ -105,12 +107,12 @@ class Environment:
         return _of_server(workspace._server().call("GET", path, query=query))
 
     @staticmethod
-    def list(workspace: Workspace) -> dict[str, Environment]:
+    def list(workspace: "Workspace") -> "dict[str, Environment]":
         """The registered environments of a workspace by name, of each the latest version."""
         items = workspace._server().pages(_path(workspace))
         return {item["name"]: _of_server(item) for item in items}
 
-    def register(self, workspace: Workspace) -> Environment:
+    def register(self, workspace: "Workspace") -> "Environment":
         """Keeps it in a workspace under its name. Versions count from 1; what does the same as a
         version is that version. Returns it as it is kept."""
         if not self.name:
@@ -150,7 +152,7 @@ class Environment:
         files = self.pip_requirements or self.conda_specification or self.build_directory
         return bool(self.details) and not files and self._own() == _of_server(self.details)._own()
 
-    def _settled(self, server: Server) -> dict:
+    def _settled(self, server: "Server") -> dict:
         """Whole, as the server takes it: its files read, its folder uploaded."""
         own = self._own()
         if self.build_directory:
@@ -164,7 +166,7 @@ class Environment:
         return own
 
 
-def settle_environment(server: Server, environment: Environment | str) -> dict:
+def settle_environment(server: "Server", environment: "Environment | str") -> dict:
     """What a run's specification has of an environment, or of a name: "mine", "mine:3"."""
     if isinstance(environment, str):
         if not environment.strip():
@@ -177,7 +179,7 @@ def settle_environment(server: Server, environment: Environment | str) -> dict:
     return environment._settled(server)
 
 
-def has_python(environment: Environment | str) -> bool:
+def has_python(environment: "Environment | str") -> bool:
     """Whether scripts find a ``python`` of the environment's own."""
     if isinstance(environment, str):
         return environment != "system"
@@ -193,12 +195,12 @@ def _check(environment: object) -> None:
                         "Give a name or an Environment.")
 
 
-def _path(workspace: Workspace) -> str:
+def _path(workspace: "Workspace") -> str:
     from .server import quote_path
     return f"/workspaces/{quote_path(workspace.name)}/environments"
 
 
-def _of_server(data: dict) -> Environment:
+def _of_server(data: dict) -> "Environment":
     recipe = data.get("recipe", {})
     made = Environment(data["name"], image=recipe.get("image"),
                        interpreter_path=data.get("interpreter"),
@@ -211,7 +213,7 @@ def _of_server(data: dict) -> Environment:
     return made
 
 
-def _read_files(server: Server, own: dict, pip: str | None, conda: str | None) -> dict:
+def _read_files(server: "Server", own: dict, pip: "str | None", conda: "str | None") -> dict:
     """The server reads the files, as it reads the command line's: what they say is known in one
     place. It asks for those that they name (-r, -c)."""
     body = {"environment": own, "folder": _plain(os.getcwd()), "requirements": _plain(pip or ""),

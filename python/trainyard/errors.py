@@ -1,5 +1,4 @@
 """What can go wrong. Each kind is one reaction, not one cause; the text says what to do."""
-from __future__ import annotations
 
 
 class TrainyardError(Exception):
@@ -75,7 +74,7 @@ class RunFailed(TrainyardError):
 
     kind = "failed"
 
-    def __init__(self, message: str, hint: str = "", details: dict | None = None) -> None:
+    def __init__(self, message: str, hint: str = "", details: "dict | None" = None) -> None:
         super().__init__(message, hint)
         self.details = details or {}
 
@@ -94,7 +93,7 @@ _BY_STATUS = {400: UserError, 401: Denied, 403: Denied, 404: NotFound, 409: Conf
               503: Unavailable, 504: Unavailable, 507: Unavailable}
 
 
-def from_answer(status: int, body: bytes) -> TrainyardError:
+def from_answer(status: int, body: bytes) -> "TrainyardError":
     """The error that a server's answer means, whether the answer is ours or a proxy's."""
     import json
     try:

@@ -1,5 +1,4 @@
 """An experiment: a named group of runs."""
-from __future__ import annotations
 
 import os
 
@@ -8,9 +7,10 @@ from .script_run_config import ScriptRunConfig, make_spec, target_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator
+    from typing import Any, List, Mapping
 
     from .run import Run
+    from .run_list import RunIterator
     from .workspace import Workspace
 
 _TRIES = 5  # Of a submission whose server goes away; its id makes them one.
@@ -19,14 +19,14 @@ _TRIES = 5  # Of a submission whose server goes away; its id makes them one.
 class Experiment:
     """``Experiment(workspace, "name")``: any name will do; it exists from its first run on."""
 
-    def __init__(self, workspace: Workspace, name: str, **_) -> None:
+    def __init__(self, workspace: "Workspace", name: str, **_: object) -> None:
         if not name:
             raise UserError("an experiment needs a name")
         self._workspace = workspace
         self._name = str(name)
 
     @staticmethod
-    def list(workspace: Workspace, **_) -> list[Experiment]:
+    def list(workspace: "Workspace", **_: object) -> "List[Experiment]":
         """The experiments of a workspace."""
         from .server import quote_path
         items = workspace._server().pages(f"/workspaces/{quote_path(workspace.name)}/experiments")
@@ -38,12 +38,12 @@ class Experiment:
         return self._name
 
     @property
-    def workspace(self) -> Workspace:
+    def workspace(self) -> "Workspace":
         """The workspace it is in."""
         return self._workspace
 
-    def submit(self, config: ScriptRunConfig | None = None, tags: dict | None = None,
-               properties: dict | None = None, **kwargs) -> Run:
+    def submit(self, config: "ScriptRunConfig | None" = None, tags: "dict | None" = None,
+               properties: "dict | None" = None, **kwargs: "Any") -> "Run":
         """Submits a script and returns its run at once. Either a ``ScriptRunConfig``, or what one
         takes: ``exp.submit(script="train.py", arguments=["--epochs", 5])``.
 
@@ -73,9 +73,9 @@ class Experiment:
         data = _send(server, new_run_id(), spec, captured)
         return Run(self, data["id"], data=data)
 
-    def start_logging(self, snapshot_directory: str | None = None,
-                      display_name: str | None = None, outputs: str | None = None,
-                      tags: dict | None = None, **_) -> Run:
+    def start_logging(self, snapshot_directory: "str | None" = None,
+                      display_name: "str | None" = None, outputs: "str | None" = None,
+                      tags: "dict | None" = None, **_: object) -> "Run":
         """Begins a run that this program does and reports itself. Use it with ``with``, or end it
         by ``complete()`` or ``fail()``.
 
@@ -91,19 +91,24 @@ class Experiment:
             snapshot = captured.id
         return start_run(self, display_name, outputs, snapshot=snapshot, tags=tags)
 
-    def get_runs(self, type: str | None = None, tags=None, properties=None,
-                 include_children: bool = False) -> Iterator[Run]:
+    def get_runs(self, type: "str | None" = None,
+                 tags: "str | Mapping[str, object] | None" = None,
+                 properties: "str | Mapping[str, object] | None" = None,
+                 include_children: bool = False) -> "RunIterator":
         """Its runs, the newest first, fetched as they are asked for. ``tags`` and ``properties``
         are a key, or a dict of keys and values; ``type`` is ``script`` or ``interactive``."""
-        from .run_list import list_runs
+        from .run_list import RunIterator, list_runs
         query = {"workspace": self._workspace.name, "experiment": self._name,
                  "children": int(include_children)}
-        return list_runs(self, query, tags, properties, type)
+        return RunIterator(list_runs(self, query, tags, properties, type))
 
     def __repr__(self) -> str:
         return f"Experiment(name={self._name}, workspace={self._workspace.name})"
 
-    def _names(self, tags: dict | None, properties: dict | None) -> dict:
+    def _repr_html_(self) -> str:
+        return self.get_runs()._repr_html_()
+
+    def _names(self, tags: "dict | None", properties: "dict | None") -> dict:
         return {"workspace": self._workspace.name, "experiment": self._name,
                 "tags": {str(key): str(value) for key, value in (tags or {}).items()},
                 "properties": {str(key): str(value) for key, value in (properties or {}).items()}}

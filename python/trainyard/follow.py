@@ -1,5 +1,4 @@
 """Waiting for a run, with its console or without."""
-from __future__ import annotations
 
 import codecs
 import json
@@ -22,7 +21,8 @@ def wait_for(run, show_output: bool, raise_on_error: bool) -> dict:
     """Waits for the end of a run and returns its details; raises RunFailed when it is no good."""
     try:
         if show_output:
-            print(f"RunId: {run.id}\nWeb View: {run.get_portal_url()}\n", flush=True)
+            url = run.get_portal_url()
+            print(f"RunId: {run.id}\n" + (f"Web View: {url}\n" if url else ""), flush=True)
             Follower(run).follow()
         else:
             _wait(run)
@@ -43,8 +43,9 @@ def wait_for(run, show_output: bool, raise_on_error: bool) -> dict:
 
 
 def _summary(run_id: str, details: dict) -> str:
+    url = details.get("studioUrl")
     lines = ["", "Execution Summary", "=================", f"RunId: {run_id}",
-             f"Web View: {details.get('studioUrl') or ''}", f"Status: {details.get('status')}"]
+             *([f"Web View: {url}"] if url else []), f"Status: {details.get('status')}"]
     if details.get("error"):
         lines.append(f"Error: {printable(details['error'])}")
     return "\n".join(lines) + "\n"
@@ -106,7 +107,7 @@ class Follower:
             pass
         self._console.finish()
 
-    def ask(self, wait: int) -> tuple[dict, int]:
+    def ask(self, wait: int) -> "tuple[dict, int]":
         """One answer of the server: the run's state, and how many bytes of console came."""
         reader = _Frames(self._take)
         self._server.stream(f"/runs/{self._run}/follow",
@@ -171,6 +172,7 @@ class Console:
         self._decoders = {b"o": decoder("replace"), b"e": decoder("replace")}
 
     def write(self, kind: bytes, rank: int, data: bytes) -> None:
+        """Shows what a rank wrote to its stdout or stderr."""
         if not self._prefix:
             return self._put(kind, data)
         whole, newline, rest = (self._lines.pop((kind, rank), b"") + data).rpartition(b"\n")
@@ -182,11 +184,13 @@ class Console:
         return None
 
     def finish(self) -> None:
+        """Shows lines that have no end yet."""
         for (kind, rank), rest in self._lines.items():
             self._put(kind, f"[{rank}] ".encode() + rest + b"\n")
         self._lines.clear()
 
     def say(self, text: str) -> None:
+        """Shows a line of our own, on stderr."""
         print(printable(text, keep="\n"), file=sys.stderr, flush=True)
 
     def _put(self, kind: bytes, data: bytes) -> None:
@@ -206,7 +210,7 @@ class _Lost:
     def __init__(self) -> None:
         self._since: float | None = None
 
-    def note(self, error: Unavailable) -> None:
+    def note(self, error: "Unavailable") -> None:
         now = time.monotonic()
         if self._since is None:
             self._since = now

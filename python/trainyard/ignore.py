@@ -1,11 +1,10 @@
 """The lines of a .amlignore or .gitignore, with git's meaning. Paths are bytes, '/' between
 parts."""
-from __future__ import annotations
 
 _SLASH = 0x2F
 
 
-def _byte_class(test) -> frozenset:
+def _byte_class(test) -> "frozenset":
     return frozenset(c for c in range(128) if test(chr(c)))
 
 
@@ -45,6 +44,7 @@ class Glob:
         self._empty = self._stars | self._anys | self._folders
 
     def matches(self, text: bytes) -> bool:
+        """Whether the whole text fits the pattern."""
         if self.broken:
             return False
         now = self._skip(1)
@@ -206,7 +206,8 @@ class IgnoreFile:
                 self._rules.append(_Rule(line, negated))
         self._rules.reverse()  # The last line that fits decides.
 
-    def judge(self, path: bytes, is_folder: bool) -> bool | None:
+    def judge(self, path: bytes, is_folder: bool) -> "bool | None":
+        """Whether the file's last rule that fits ignores the path; None: no rule fits."""
         name = path[path.rfind(b"/") + 1:]
         for rule in self._rules:
             if rule.folders_only and not is_folder:
@@ -220,7 +221,7 @@ class Level:
     """The ignore files that hold in one folder: its own, and those above it. ``base`` is how much
     of a path is the file's folder and its slash."""
 
-    def __init__(self, file: IgnoreFile, base: int, above: Level | None) -> None:
+    def __init__(self, file: "IgnoreFile", base: int, above: "Level | None") -> None:
         self._file = file
         self._base = base
         self._above = above

@@ -1,6 +1,5 @@
 """``local`` under a server elsewhere is this machine: its runs are carried by a daemon of the
 program ``trainyard``, as the command line's are."""
-from __future__ import annotations
 
 import os
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ _OF_AN_ATTEMPT = "tya_"  # How the token begins that a run has.
 _BY_EXIT = {2: UserError, 3: Denied, 4: NotFound, 5: Conflict}
 
 
-def program_for(server: Server, target: str) -> str | None:
+def program_for(server: "Server", target: str) -> "str | None":
     """The program that has to carry a run of ``target`` on this machine; None where the server sees
     to it: other targets, a server of this machine, and inside a run, whose machine it knows."""
     if target != "local" or server.is_local or server.token.startswith(_OF_AN_ATTEMPT):
@@ -30,7 +29,7 @@ def program_for(server: Server, target: str) -> str | None:
                     "Install it, or name another target: compute_target='NAME'")
 
 
-def carry_here(program: str, server: Server, spec: dict) -> None:
+def carry_here(program: str, server: "Server", spec: dict) -> None:
     """Makes this machine known to the server as ours, with the daemon at work, and the run one of
     this machine's."""
     import json
@@ -38,7 +37,8 @@ def carry_here(program: str, server: Server, spec: dict) -> None:
     # The token goes by a variable: arguments are there for all to see.
     variables = dict(os.environ, TRAINYARD_SERVER=server.url, TRAINYARD_TOKEN=server.token)
     done = subprocess.run([program, "node", "own", "-o", "json"], stdin=subprocess.DEVNULL,
-                          capture_output=True, timeout=_START_MAX_S, env=variables)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=_START_MAX_S,
+                          env=variables)
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip()
         message, _, hint = said.replace("error: ", "", 1).partition("\n")

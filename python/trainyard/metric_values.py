@@ -1,6 +1,5 @@
 """From what was logged to what ``get_metrics()`` gives: a name logged once is a value, several
 times a list; rows and tables are columns."""
-from __future__ import annotations
 
 _ODD = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _COLUMNS = ("row", "table")
@@ -16,6 +15,7 @@ class MetricValues:
         self._lists: set[str] = set()
 
     def add(self, kind: str, name: str, value) -> None:
+        """Adds one record or point."""
         if kind not in _KINDS:
             return
         if kind in _COLUMNS and isinstance(value, dict):
@@ -33,7 +33,7 @@ class MetricValues:
         else:
             values.append(number(value))
 
-    def get(self, name: str | None = None) -> dict:
+    def get(self, name: "str | None" = None) -> dict:
         """What was collected, of all names or of one."""
         found = {}
         for key, values in self._values.items():
@@ -47,7 +47,7 @@ def number(value):
     return _ODD.get(value, value) if isinstance(value, str) else value
 
 
-def add_lines(values: MetricValues, lines: bytes, run: str | None) -> None:
+def add_lines(values: "MetricValues", lines: bytes, run: "str | None") -> None:
     """Adds the record lines about ``run``, None being the run whose file it is."""
     import json
     for line in lines.splitlines():
@@ -59,7 +59,7 @@ def add_lines(values: MetricValues, lines: bytes, run: str | None) -> None:
             values.add(record.get("k", ""), record.get("n", ""), record.get("v"))
 
 
-def from_server(server, run: str, name: str | None = None) -> MetricValues:
+def from_server(server, run: str, name: "str | None" = None) -> "MetricValues":
     """All series of a run, or the one of that name."""
     values = MetricValues()
     for metric in server.call("GET", f"/runs/{run}/metrics")["metrics"]:
@@ -68,7 +68,7 @@ def from_server(server, run: str, name: str | None = None) -> MetricValues:
     return values
 
 
-def _add_series(values: MetricValues, server, run: str, metric: dict) -> None:
+def _add_series(values: "MetricValues", server, run: str, metric: dict) -> None:
     if metric["points"] == 1 and "last" in metric:
         return values.add(metric["kind"], metric["name"], metric["last"])
     start: int | None = 0

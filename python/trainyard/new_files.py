@@ -1,5 +1,4 @@
 """Files that a server names, written below a folder of the user's choice and nowhere else."""
-from __future__ import annotations
 
 import contextlib
 import os

@@ -1,29 +1,34 @@
 """The run of a script that was started by hand: it prints, and keeps what it was told."""
-from __future__ import annotations
 
 import os
 
 from .metric_values import MetricValues, number
 from .reported_run import ReportedRun
+from .script_end import exit_code_at_end, fail_script
 from .warn import warn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .experiment import Experiment
 
 
 class OfflineRun(ReportedRun):
     """All calls of a run, without a server. Metrics are printed and kept for ``get_metrics()``;
-    files are copied into ``outputs/`` of the current folder, as in a run. Nothing here fails a
-    script: what cannot be done is a warning."""
+    files are copied into ``outputs/`` of the current folder, as in a run. What raises in a run
+    raises here too, and nothing else does."""
 
-    def __init__(self, experiment=None, run_id: str | None = None, *, name: str | None = None,
-                 parent: OfflineRun | None = None) -> None:
+    def __init__(self, experiment: "Experiment | None" = None, run_id: "str | None" = None, *,
+                 name: "str | None" = None, parent: "OfflineRun | None" = None) -> None:
         if run_id is None:
             run_id = "OfflineRun_" + os.urandom(8).hex()
         super().__init__(experiment, run_id, _Printer(name if parent else None), name=name,
                          parent=parent)
         self._tail = "}\n"  # Each has a printer of its own.
         self._children: list[OfflineRun] = []
+        exit_code_at_end()
 
     @property
-    def experiment(self):
+    def experiment(self) -> "Experiment":
         """One that can be asked for its name; to submit from it, a server is needed."""
         if self._above:
             return self._above.experiment
@@ -38,38 +43,26 @@ class OfflineRun(ReportedRun):
     def type(self) -> str:
         return "offline"
 
-    def get_children(self, recursive: bool = False, tags=None, properties=None, type=None,
-                     status: str | None = None):
-        from .run_list import has
-        for child in reversed(self._children):
-            if (has(child.get_tags(), tags) and has(child.get_properties(), properties)
-                    and type in (None, child.type) and status in (None, child.get_status())):
-                yield child
-            if recursive:
-                yield from child.get_children(True, tags, properties, type, status)
-
     def wait_for_completion(self, show_output: bool = False, wait_post_processing: bool = False,
                             raise_on_error: bool = True) -> dict:
         return self.get_details()
 
-    def get_file_names(self) -> list[str]:
-        found = []
-        for top in ("outputs", "logs"):
-            for folder, _, names in os.walk(top):
-                found.extend(os.path.join(folder, name).replace(os.sep, "/") for name in names)
-        return sorted(found)
+    def complete(self, **_: object) -> None:
+        """Ends a child. The run of the script itself ends with its process, as in a run."""
+        if self._above:
+            super().complete()
 
-    def upload_file(self, name: str, path_or_stream, **_) -> None:
-        self._without_failing(super().upload_file, name, path_or_stream)
+    def fail(self, error_details: "str | BaseException | None" = None,
+             error_code: "str | int | None" = None, **_: object) -> None:
+        """Ends a child. For the run of the script itself, the process exits with 1, as in a run."""
+        if self._above:
+            super().fail(error_details, error_code)
+        else:
+            fail_script(self, error_details, error_code)
 
-    def upload_files(self, names: list, paths: list, **_) -> None:
-        self._without_failing(super().upload_files, names, paths)
-
-    def upload_folder(self, name: str, path: str, **_) -> None:
-        self._without_failing(super().upload_folder, name, path)
-
-    def download_file(self, name: str, output_file_path: str | None = None, **_) -> None:
-        self._without_failing(super().download_file, name, output_file_path)
+    def __exit__(self, kind, error, trace) -> None:
+        if self._above:
+            super().__exit__(kind, error, trace)
 
     def cancel(self) -> None:
         """There is nobody to ask; the script goes on."""
@@ -83,26 +76,34 @@ class OfflineRun(ReportedRun):
 
     # ---- for the other modules ----
 
-    def _make_child(self, run_id: str, name: str | None, outputs: str | None) -> OfflineRun:
+    def _make_child(self, run_id: str, name: "str | None", outputs: "str | None") -> "OfflineRun":
         child = OfflineRun(None, run_id, name=name, parent=self)
         self._children.append(child)
         return child
+
+    def _children_that(self, recursive: bool, tags, properties, kind, status):
+        from .run_list import has
+        for child in reversed(self._children):
+            if (has(child.get_tags(), tags) and has(child.get_properties(), properties)
+                    and kind in (None, child.type) and status in (None, child.get_status())):
+                yield child
+            if recursive:
+                yield from child._children_that(True, tags, properties, kind, status)
 
     def _say_begin(self) -> None:
         pass
 
     def _put_end(self, status: str, error: str) -> None:
-        if error:
-            warn(f"the run ends as {status}: {error}")
+        if error and self._above:
+            warn(f"run {self.name} ends as {status}: {error}")
 
     def _server(self):
         from .errors import Unavailable
         raise Unavailable("this run is offline: it has no server")
 
     def _fresh(self) -> dict:
-        return dict(self._told, status=self._status, tags=self._labels(self._own_tags),
-                    properties=dict(self._own_properties), metrics=self._metrics(None),
-                    interactive=True)
+        return dict(self._with_labels(self._told), status=self._status,
+                    metrics=self._metrics(None), interactive=True)
 
     def _known(self) -> dict:
         return self._fresh()
@@ -111,28 +112,21 @@ class OfflineRun(ReportedRun):
         names = {"displayName": "name", "description": "description"}
         self._told.update({names[key]: value for key, value in changes.items() if key in names})
 
-    def _metrics(self, name: str | None) -> dict:
+    def _metrics(self, name: "str | None") -> dict:
         return self._sink.values.get(name)
 
     def _store_file(self, name: str, source) -> None:
         self._copy_file(name, source)
 
-    @staticmethod
-    def _labels(labels: dict) -> dict:
-        return {key: value for key, value in labels.items() if value is not None}
-
-    @staticmethod
-    def _without_failing(call, *args) -> None:
-        try:
-            call(*args)
-        except Exception as error:
-            warn(f"{call.__name__}: {error}")
+    def _work_folder(self) -> str:
+        # Each child's files by themselves, as a server keeps them.
+        return os.path.join(self._above._work_folder(), "outputs", self._id) if self._above else "."
 
 
 class _Printer:
     """Takes record lines as a file would: prints them, and keeps metrics."""
 
-    def __init__(self, prefix: str | None) -> None:
+    def __init__(self, prefix: "str | None") -> None:
         self.values = MetricValues()
         self._prefix = f"{prefix}: " if prefix else ""
 

@@ -1,5 +1,4 @@
 """Where the server is: an address, or the home of this user on this machine."""
-from __future__ import annotations
 
 import os
 
@@ -15,7 +14,7 @@ def home_folder() -> str:
     return os.path.abspath(named or os.path.join(os.path.expanduser("~"), ".trainyard"))
 
 
-def find_server(server: str | None = None, token: str | None = None) -> Server:
+def find_server(server: "str | None" = None, token: "str | None" = None) -> "Server":
     """The server by its address or TRAINYARD_SERVER, with TRAINYARD_TOKEN; else the one of this
     machine, which is started when it does not run and the program ``trainyard`` is there."""
     url = server or os.environ.get("TRAINYARD_SERVER")

@@ -1,5 +1,4 @@
 """A file of record lines that several threads and processes append to at once."""
-from __future__ import annotations
 
 import errno
 import os
@@ -18,6 +17,7 @@ class RecordFile:
         self._torn = False  # The file ends inside a line: the disk was full.
 
     def write(self, lines: str) -> None:
+        """Appends whole lines."""
         data = lines.encode()
         if self._torn:
             data = b"\n" + data
@@ -48,6 +48,7 @@ class RecordFile:
         return data[:data.rfind(b"\n") + 1]
 
     def close(self) -> None:
+        """Closes the file; the next write opens it again."""
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)

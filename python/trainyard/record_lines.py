@@ -4,7 +4,6 @@ and ``import json`` alone takes longer than all of ``Run.get_context()``.
 Numbers of any library are taken by their ``item()`` or ``float()``, so that neither numpy nor torch
 has to be imported. JSON has no NaN and no infinity: they are strings.
 """
-from __future__ import annotations
 
 from .warn import warn_once
 
@@ -74,7 +73,7 @@ def values_of(values: object) -> list:
     return list(values)
 
 
-def plain(value: object) -> float | int | bool | str:
+def plain(value: object) -> "float | int | bool | str":
     """What a value is as a Python number or string; the last resort is its text."""
     item = getattr(value, "item", None)
     if item is not None:

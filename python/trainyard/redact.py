@@ -1,6 +1,5 @@
 """Takes passwords out of run configurations before they are kept with a run, as the command line
 does (src/snapshot/redact.cc): the same file, the same bytes."""
-from __future__ import annotations
 
 import re
 
@@ -21,12 +20,15 @@ def may_hold_password(path: bytes) -> bool:
             or folder.rpartition(b"/")[2] in (b".azureml", b"aml_config"))
 
 
-def without_passwords(text: bytes) -> bytes | None:
+def without_passwords(text: bytes) -> "bytes | None":
     """The text with null in place of every value whose key ends in "password"; None: it has none."""
     kept = b""
     done = 0
     at = 0
-    while (found := _KEY_END.search(text, at)) is not None:
+    while True:
+        found = _KEY_END.search(text, at)
+        if found is None:
+            return kept + text[done:] if done else None
         key = found.start()
         first = max(done, key - KEY_MAX)
         while key > first and text[key - 1] in _KEY_BYTES:
@@ -38,10 +40,9 @@ def without_passwords(text: bytes) -> bytes | None:
         kept += text[done:begin]
         kept += b" null" if kept.endswith(b":") else b"null"
         done = at = end
-    return kept + text[done:] if done else None
 
 
-def _value(text: bytes, key_begin: int, key_end: int) -> tuple[int, int]:
+def _value(text: bytes, key_begin: int, key_end: int) -> "tuple[int, int]":
     before = text[key_begin - 1:key_begin] if key_begin else b"\n"
     quoted = before in (b'"', b"'") and text[key_end:key_end + 1] == before
     at = _skip(text, key_end + (1 if quoted else 0), b" \t")

@@ -1,12 +1,17 @@
 """A run that this process reports: what it says goes by record lines, and the server may be
 away."""
-from __future__ import annotations
 
 import os
 
 from .record_lines import quote
 from .run import FINAL, Run
 from .warn import never_raises, warn, warn_once
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Mapping
+
+    from .experiment import Experiment
 
 _ASK_S = 5.0  # What a script waits for an answer it can do without.
 
@@ -16,8 +21,8 @@ class ReportedRun(Run):
     the children of all of them. ``sink`` takes the record lines; a child writes into its parent's.
     """
 
-    def __init__(self, experiment, run_id: str, sink, *, name: str | None = None,
-                 parent: ReportedRun | None = None, outputs: str | None = None) -> None:
+    def __init__(self, experiment: "Experiment | None", run_id: str, sink: "Any", *,
+                 name: "str | None" = None, parent: "ReportedRun | None" = None, outputs: "str | None" = None) -> None:
         super().__init__(experiment, run_id, outputs)
         self._sink = sink
         self._above = parent
@@ -30,11 +35,11 @@ class ReportedRun(Run):
             self._tail = f',"r":{quote(run_id)}}}\n'
 
     @property
-    def experiment(self):
+    def experiment(self) -> "Experiment":
         return self._above.experiment if self._above else self._experiment
 
     @property
-    def parent(self) -> Run | None:
+    def parent(self) -> "Run | None":
         return self._above or super().parent
 
     @property
@@ -47,14 +52,7 @@ class ReportedRun(Run):
     set_tags = never_raises(Run.set_tags)
     remove_tags = never_raises(Run.remove_tags)
 
-    def get_tags(self) -> dict:
-        tags = dict(self._fresh().get("tags") or {}, **self._own_tags)
-        return {key: value for key, value in tags.items() if value is not None}
-
-    def get_properties(self) -> dict:
-        return dict(self._fresh().get("properties") or {}, **self._own_properties)
-
-    def add_properties(self, properties: dict) -> None:
+    def add_properties(self, properties: "Mapping[str, object]") -> None:
         known = self.get_properties()
         new = {str(key): str(value) for key, value in properties.items()}
         for key, value in new.items():
@@ -72,8 +70,8 @@ class ReportedRun(Run):
 
     # ---- children and ends ----
 
-    def child_run(self, name: str | None = None, run_id: str | None = None,
-                  outputs: str | None = None, **_) -> Run:
+    def child_run(self, name: "str | None" = None, run_id: "str | None" = None,
+                  outputs: "str | None" = None, **_: object) -> "Run":
         if run_id is None:
             from .run_ids import new_run_id
             run_id = new_run_id()
@@ -81,7 +79,7 @@ class ReportedRun(Run):
         child._say_begin()
         return child
 
-    def _make_child(self, run_id: str, name: str | None, outputs: str | None) -> ReportedRun:
+    def _make_child(self, run_id: str, name: "str | None", outputs: "str | None") -> "ReportedRun":
         return ReportedRun(None, run_id, self._sink, name=name, parent=self, outputs=outputs)
 
     def _say_begin(self) -> None:
@@ -123,15 +121,21 @@ class ReportedRun(Run):
         try:
             data = self._server().call("GET", f"/runs/{self._id}", timeout=_ASK_S)
         except TrainyardError:
-            return self._data or self._told
+            return self._with_labels(self._data or self._told)
         self._data = data
-        return data
+        return self._with_labels(data)
 
-    def _main(self) -> ReportedRun:
+    def _with_labels(self, data: dict) -> dict:
+        """The same with the tags and properties that the server may not have yet."""
+        tags = dict(data.get("tags") or {}, **self._own_tags)
+        return dict(data, tags={key: value for key, value in tags.items() if value is not None},
+                    properties=dict(data.get("properties") or {}, **self._own_properties))
+
+    def _main(self) -> "ReportedRun":
         """The run whose record lines these are."""
         return self._above._main() if self._above else self
 
-    def _metrics(self, name: str | None) -> dict:
+    def _metrics(self, name: "str | None") -> dict:
         """The server's, and what it has not taken yet; all of ours when it does not answer."""
         from .errors import TrainyardError
         from .metric_values import MetricValues, add_lines, from_server

@@ -1,8 +1,8 @@
 """A run's JSON under the names that scripts for Azure ML look for."""
-from __future__ import annotations
 
 
 def details_of(run: dict) -> dict:
+    """The JSON of a run, with those names added."""
     details = dict(run)
     command = run.get("command") or []
     details.update({

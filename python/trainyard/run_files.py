@@ -1,5 +1,4 @@
 """Files of a run: from this machine to where the run keeps them, and back."""
-from __future__ import annotations
 
 import os
 import shutil
@@ -43,12 +42,14 @@ def check_relative(path: str) -> None:
 # ---- up ----
 
 def upload_file(run, name: str, path_or_stream) -> None:
+    """Keeps a file or a stream under a name."""
     kept = kept_name(name)
     with _opened(path_or_stream) as source:
         run._store_file(kept, source)
 
 
 def upload_files(run, names: list, paths: list) -> None:
+    """Keeps several files, each under its name."""
     if len(names) != len(paths):
         raise UserError(f"upload_files: {len(names)} names for {len(paths)} paths")
     for name, path in zip(names, paths):
@@ -56,6 +57,7 @@ def upload_files(run, names: list, paths: list) -> None:
 
 
 def upload_folder(run, name: str, path: str) -> None:
+    """Keeps all files of a folder below a name."""
     if not os.path.isdir(path):
         raise UserError(f"upload_folder: '{path}' is not a folder")
     found = []
@@ -73,8 +75,8 @@ def upload_folder(run, name: str, path: str) -> None:
 
 def keep_image(run, name: str, path, plot) -> str:
     """Keeps an image in outputs/images and returns its name there."""
-    safe = "".join(c if c.isalnum() and c.isascii() or c in "-_" else "_" for c in name)[:80]
-    stamp = time.time_ns() // 1000
+    safe = "".join(c if c.isalnum() and c < "\x80" or c in "-_" else "_" for c in name)[:80]
+    stamp = int(time.time() * 1e6)
     if plot is not None:
         kept = f"outputs/images/{safe or 'image'}-{stamp}.png"
         with tempfile.TemporaryDirectory() as folder:
@@ -172,13 +174,25 @@ def _remove(path: str) -> None:
 
 # ---- down ----
 
-def list_files(run) -> list[dict]:
-    """What the run keeps beside its code."""
-    files = run._server().pages(f"/runs/{run.id}/files")
-    return [file for file in files if file.get("kind") != "snapshot"]
+def list_files(run) -> "list[dict]":
+    """What the run keeps beside its code. For the run of this script: with the files that the
+    server gets only at the end."""
+    here = _local_files(run)
+    try:
+        files = [file for file in run._server().pages(f"/runs/{run.id}/files")
+                 if file.get("kind") != "snapshot"]
+    except (NotFound, Unavailable) as error:
+        # The server may not have heard of a new child yet.
+        is_new = isinstance(error, NotFound) and getattr(run, "_above", None) is not None
+        if here is None and not is_new:
+            raise
+        files = []
+    known = {file["path"] for file in files}
+    return files + [file for file in here or () if file["path"] not in known]
 
 
-def download_file(run, name: str, output: str | None) -> None:
+def download_file(run, name: str, output: "str | None") -> None:
+    """One file: to a file, into a folder, or into the current folder."""
     target = output or name.rsplit("/", 1)[-1]
     if os.path.isdir(target) or target.endswith(("/", os.sep)):
         target = os.path.join(target, name.rsplit("/", 1)[-1])
@@ -215,6 +229,7 @@ def fetch_file(run, name: str, out) -> None:
 
 
 def download_files(run, prefix, output_directory, output_paths, append_prefix: bool) -> None:
+    """All files of a prefix, below a folder."""
     names = [name for name in run.get_file_names() if name.startswith(prefix or "")]
     if output_paths is not None and len(output_paths) != len(names):
         raise UserError(f"download_files: {len(output_paths)} output_paths for {len(names)} files")
@@ -224,10 +239,11 @@ def download_files(run, prefix, output_directory, output_paths, append_prefix: b
             download_file(run, name, os.path.join(output_directory or ".", output_paths[i]))
             continue
         place = name if append_prefix or not prefix else name[len(prefix):].lstrip("/")
-        _download_below(run, name, output_directory or ".", place or name.rsplit("/", 1)[-1])
+        _download_below(run, name, output_directory or run.id, place or name.rsplit("/", 1)[-1])
 
 
-def download_logs(run, destination: str | None) -> list[str]:
+def download_logs(run, destination: "str | None") -> "list[str]":
+    """The logs, below a folder; returns their paths."""
     folder = destination or run.id
     paths = []
     for file in list_files(run):
@@ -238,7 +254,7 @@ def download_logs(run, destination: str | None) -> list[str]:
     return paths
 
 
-def restore_snapshot(run, path: str | None) -> str:
+def restore_snapshot(run, path: "str | None") -> str:
     """Writes the code into a new or empty folder."""
     from .tree import read_tree
     folder = path or f"{run.id}-code"
@@ -258,12 +274,36 @@ def restore_snapshot(run, path: str | None) -> str:
     return folder
 
 
-def _local_file(run, name: str) -> str | None:
-    """The script's own file, which the server gets only at the end of the run."""
+def _is_local(run) -> bool:
+    """Whether the run's files are in a folder of this machine while it runs."""
     from .offline_run import OfflineRun
     from .script_run import ScriptRun
-    if not isinstance(run, (OfflineRun, ScriptRun)):
+    return isinstance(run, (OfflineRun, ScriptRun))
+
+
+def _local_file(run, name: str) -> "str | None":
+    """The script's own file, which the server gets only at the end of the run."""
+    if not _is_local(run):
         return None
-    kept = kept_name(name)
-    path = os.path.join(run._work_folder(), *kept.split("/"))
-    return path if os.path.isfile(path) else None
+    path = os.path.join(run._work_folder(), *kept_name(name).split("/"))
+    if os.path.isfile(path):
+        return path
+    if run.type == "offline":
+        raise NotFound(f"the run has no file {name}")
+    return None
+
+
+def _local_files(run) -> "list[dict] | None":
+    """The same for all files; None for runs whose files are on the server alone."""
+    if not _is_local(run):
+        return None
+    found = []
+    work = run._work_folder()
+    for top, kind in (("outputs", "output"), ("logs", "log")):
+        for folder, below, names in os.walk(os.path.join(work, top)):
+            below.sort()
+            for name in sorted(names):
+                path = os.path.join(folder, name)
+                found.append({"path": os.path.relpath(path, work).replace(os.sep, "/"),
+                              "kind": kind, "size": os.lstat(path).st_size})
+    return found

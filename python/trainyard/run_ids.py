@@ -1,5 +1,4 @@
 """Ids of runs, made where the run is made: a request sent twice is one run."""
-from __future__ import annotations
 
 import os
 

@@ -1,18 +1,42 @@
 """Runs in lists: a server's pages as iterators of Run, filtered."""
-from __future__ import annotations
 
 import json
 
 from .run import Run
 
 ENTRY_FIELDS = 100  # An entry of a list has at most so many tags and parameters each.
+_SHOWN_MAX = 30  # Rows of a table in a notebook.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterator
 
 
-def list_runs(experiment, query: dict, tags=None, properties=None, kind=None) -> Iterator[Run]:
+class RunIterator:
+    """Runs one after the other, fetched as they are asked for. A notebook shows the next ones as a
+    table; showing them does not skip any."""
+
+    def __init__(self, runs: "Iterator[Run]") -> None:
+        self._runs = runs
+        self._ahead: list[Run] = []  # Fetched to be shown, and still to be given out.
+
+    def __iter__(self) -> "RunIterator":
+        return self
+
+    def __next__(self) -> "Run":
+        return self._ahead.pop(0) if self._ahead else next(self._runs)
+
+    def _repr_html_(self) -> str:
+        from .notebook import runs_html
+        while len(self._ahead) <= _SHOWN_MAX:
+            run = next(self._runs, None)
+            if run is None:
+                break
+            self._ahead.append(run)
+        return runs_html(self._ahead[:_SHOWN_MAX], more=len(self._ahead) > _SHOWN_MAX)
+
+
+def list_runs(experiment, query: dict, tags=None, properties=None, kind=None) -> "Iterator[Run]":
     """Runs of the server's list that fit, the newest first. ``tags`` and ``properties`` are a key,
     or keys and values; ``kind`` is ``script`` or ``interactive``."""
     if tags:
@@ -34,7 +58,8 @@ def is_whole(item: dict) -> bool:
     return all(len(item.get(key) or ()) < ENTRY_FIELDS for key in ("tags", "parameters"))
 
 
-def list_children(run: Run, recursive: bool, tags, properties, kind, status) -> Iterator[Run]:
+def list_children(run: "Run", recursive: bool, tags, properties, kind, status) -> "Iterator[Run]":
+    """The runs below a run, or below those as well, that fit."""
     query = {"parent": run.id}
     if not recursive:
         if status:
@@ -48,7 +73,8 @@ def list_children(run: Run, recursive: bool, tags, properties, kind, status) -> 
         yield from list_children(child, True, tags, properties, kind, status)
 
 
-def fits(run: Run, tags, properties, kind) -> bool:
+def fits(run: "Run", tags, properties, kind) -> bool:
+    """Whether a run has these labels and is of this kind."""
     if not tags and not properties and kind is None:
         return True
     known = run._known()
@@ -57,7 +83,7 @@ def fits(run: Run, tags, properties, kind) -> bool:
             and kind in (None, run.type))
 
 
-def has(labels: dict | None, wanted) -> bool:
+def has(labels: "dict | None", wanted) -> bool:
     """Whether ``labels`` has the key, or all the keys with their values."""
     labels = labels or {}
     if not wanted:

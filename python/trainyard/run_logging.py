@@ -1,17 +1,21 @@
 """What a script tells of its run. Every call becomes a record line; where the line goes (the run's
 record file, a spool, the terminal) is for the run's kind to say."""
-from __future__ import annotations
 
 import time
 
 from .record_lines import TooDeep, json_text, quote, scalar, values_of
 from .warn import never_raises, warn_once
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from typing import Iterable, Mapping
+
 _LIST_PART = 10_000  # Values of one line; a longer list is several lines of the same name.
 _TABLE_PART = 1_000  # Rows of one line.
 _LINE_MAX = 1 << 20  # A longer one the server does not take.
 _NAMES_MAX = 10_000
-_names: dict[str, str] = {}  # Names come again and again: quoted once.
+_names: "dict[str, str]" = {}  # Names come again and again: quoted once.
 
 
 def _name(name: object) -> str:
@@ -23,8 +27,12 @@ def _name(name: object) -> str:
     return found
 
 
-def _now() -> int:
-    return time.time_ns() // 1000
+if hasattr(time, "time_ns"):
+    def _now() -> int:
+        return time.time_ns() // 1000
+else:  # Python 3.6
+    def _now() -> int:
+        return int(time.time() * 1e6)
 
 
 class RunLogging:
@@ -40,7 +48,8 @@ class RunLogging:
     # ---- metrics ----
 
     @never_raises
-    def log(self, name: str, value, description: str = "", step: int | None = None) -> None:
+    def log(self, name: str, value: object, description: str = "",
+            step: "int | None" = None) -> None:
         """Logs a number or a string. A name that is logged again becomes a series.
 
         ``step`` is where on the x axis the value belongs; without it values are numbered.
@@ -51,7 +60,7 @@ class RunLogging:
         self._write(line, name)
 
     @never_raises
-    def log_list(self, name: str, value, description: str = "") -> None:
+    def log_list(self, name: str, value: object, description: str = "") -> None:
         """Logs a list of numbers: a series at once."""
         values = values_of(value)
         for begin in range(0, len(values), _LIST_PART):
@@ -59,7 +68,8 @@ class RunLogging:
             self._put("list", name, f"[{part}]")
 
     @never_raises
-    def log_row(self, *name: str, description: str | None = None, **columns) -> None:
+    def log_row(self, *name: str, description: "str | None" = None,
+                **columns: object) -> None:
         """Logs a row of a table: ``log_row(name, description=None, **columns)``, as in
         ``run.log_row("sizes", epoch=1, bytes=300)``."""
         # By position, so that a column may be called "name".
@@ -67,7 +77,7 @@ class RunLogging:
         self._put_json("row", title, columns)
 
     @never_raises
-    def log_table(self, name: str, value: dict, description: str = "") -> None:
+    def log_table(self, name: str, value: "Mapping[str, object]", description: str = "") -> None:
         """Logs a table, column by column: ``{"epoch": [1, 2], "loss": [0.9, 0.7]}``."""
         columns = {str(key): values_of(column) for key, column in value.items()}
         rows = max(map(len, columns.values()), default=0)
@@ -76,57 +86,61 @@ class RunLogging:
             self._put_json("table", name, part)
 
     @never_raises
-    def log_image(self, name: str, path: str | None = None, plot=None,
-                  description: str = "") -> None:
+    def log_image(self, name: str, path: "str | os.PathLike[str] | None" = None,
+                  plot: object = None, description: str = "") -> None:
         """Logs an image: a file's ``path``, or a ``plot`` with a ``savefig`` of its own, such as
         matplotlib.pyplot or one of its figures. The image is kept in ``outputs/images``."""
         kept = self._keep_image(str(name), path, plot)
         self._put_json("image", name, {"path": kept, "description": description})
 
     @never_raises
-    def log_confusion_matrix(self, name: str, value, description: str = "") -> None:
+    def log_confusion_matrix(self, name: str, value: "dict | str | bytes",
+                             description: str = "") -> None:
         """Logs a confusion matrix: ``{"class_labels": [...], "matrix": [[...], ...]}``, or the
         whole document with its ``schema_type`` and ``data``, as a dict or as JSON."""
         self._document("confusion_matrix", name, value)
 
     @never_raises
-    def log_accuracy_table(self, name: str, value, description: str = "") -> None:
+    def log_accuracy_table(self, name: str, value: "dict | str | bytes",
+                           description: str = "") -> None:
         """Logs an accuracy table: probability and percentile tables, classes against the rest."""
         self._document("accuracy_table", name, value)
 
     @never_raises
-    def log_residuals(self, name: str, value, description: str = "") -> None:
+    def log_residuals(self, name: str, value: "dict | str | bytes",
+                      description: str = "") -> None:
         """Logs residuals: ``{"bin_edges": [...], "bin_counts": [...]}``."""
         self._document("residuals", name, value)
 
     @never_raises
-    def log_predictions(self, name: str, value, description: str = "") -> None:
+    def log_predictions(self, name: str, value: "dict | str | bytes",
+                        description: str = "") -> None:
         """Logs predictions: ``bin_averages``, ``bin_errors``, ``bin_counts``, ``bin_edges``."""
         self._document("predictions", name, value)
 
     # ---- parameters, tags, properties ----
 
     @never_raises
-    def log_parameter(self, name: str, value) -> None:
+    def log_parameter(self, name: str, value: object) -> None:
         """Notes what the run was made with. One value a name: the last."""
         self._write(f'{{"k":"param","n":{_name(name)},"v":{quote(str(value))}{self._tail}', name)
 
     @never_raises
-    def log_parameters(self, parameters: dict) -> None:
+    def log_parameters(self, parameters: "Mapping[str, object]") -> None:
         """Notes several parameters at once."""
         for name, value in parameters.items():
             self.log_parameter(name, value)
 
-    def tag(self, key: str, value=None) -> None:
+    def tag(self, key: str, value: object = None) -> None:
         """Gives the run a tag, with a value or without. A tag may be changed later."""
         self.set_tags({key: "" if value is None else value})
 
-    def set_tags(self, tags: dict) -> None:
+    def set_tags(self, tags: "Mapping[str, object]") -> None:
         """Gives the run several tags; values become strings."""
         self._change_tags({str(key): "" if value is None else str(value)
                            for key, value in tags.items()})
 
-    def remove_tags(self, tags) -> None:
+    def remove_tags(self, tags: "str | Iterable[str]") -> None:
         """Takes tags away, by their keys."""
         keys = [tags] if isinstance(tags, str) else tags
         self._change_tags({str(key): None for key in keys})
@@ -170,7 +184,7 @@ class RunLogging:
         self._words().write(f'{{"k":"dropped","n":{quote(str(name)[:80])}{why}{self._tail}')
 
     @never_raises
-    def _put_child(self, run_id: str, name: str | None, parent: str | None) -> None:
+    def _put_child(self, run_id: str, name: "str | None", parent: "str | None") -> None:
         # The parent's parent is the run that writes; a child of a child names its own.
         above = "" if parent is None else f',"p":{quote(parent)}'
         self._words().write(f'{{"k":"child","r":{quote(run_id)},"n":{quote(name or run_id)},'

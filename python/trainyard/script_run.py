@@ -1,14 +1,16 @@
 """The run that a script is part of, by the variables its supervisor set."""
-from __future__ import annotations
 
 import os
 
 from .record_file import RecordFile
 from .reported_run import ReportedRun
 from .run import FINAL
+from .script_end import exit_code_at_end, fail_script
 from .warn import warn
 
-_exit_failed = False
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .experiment import Experiment
 
 
 class ScriptRun(ReportedRun):
@@ -20,11 +22,10 @@ class ScriptRun(ReportedRun):
                          RecordFile(os.environ["TRAINYARD_RECORDS"]))
         self._told["interactive"] = False
         self._connection = None
-        import atexit
-        atexit.register(_leave)
+        exit_code_at_end()
 
     @property
-    def experiment(self):
+    def experiment(self) -> "Experiment":
         if self._experiment is None:
             from .experiment import Experiment
             from .workspace import Workspace
@@ -38,15 +39,13 @@ class ScriptRun(ReportedRun):
         # We run, whether or not the server has been told already.
         return status if status in ("Finalizing", "CancelRequested") + FINAL else "Running"
 
-    def complete(self, **_) -> None:
+    def complete(self, **_: object) -> None:
         """Does nothing: the run is over when its processes are, and then by their exit code."""
 
-    def fail(self, error_details=None, error_code=None, **_) -> None:
-        """Makes the run fail: at its end, this process exits with 1."""
-        global _exit_failed
-        _exit_failed = True
-        words = [str(word) for word in (error_code, error_details) if word is not None]
-        warn("the run is marked as failed: " + (": ".join(words) or "no reason was given"))
+    def fail(self, error_details: "str | BaseException | None" = None,
+             error_code: "str | int | None" = None, **_: object) -> None:
+        """Makes the run fail with this error when its processes end. This process exits with 1."""
+        fail_script(self, error_details, error_code)
 
     def cancel(self) -> None:
         """Asks for the run to be canceled: SIGTERM follows."""
@@ -89,15 +88,3 @@ class ScriptRun(ReportedRun):
 
     def _store_file(self, name: str, source) -> None:
         self._copy_file(name, source)
-
-
-def _leave() -> None:
-    """At exit: an exit code is all that a process can say about itself."""
-    if _exit_failed:
-        import sys
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError, AttributeError):
-                pass
-        os._exit(1)

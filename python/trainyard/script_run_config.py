@@ -1,5 +1,4 @@
 """What to run, and how: the description that ``Experiment.submit`` takes."""
-from __future__ import annotations
 
 import os
 import shlex
@@ -8,6 +7,8 @@ from .errors import UserError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Iterable, Mapping
+
     from .environment import Environment
 
 _ALONG = ("PATH", "HOME", "USER", "LANG", "VIRTUAL_ENV")  # And CONDA_…
@@ -16,7 +17,8 @@ _ALONG = ("PATH", "HOME", "USER", "LANG", "VIRTUAL_ENV")  # And CONDA_…
 class ScriptRunConfig:
     """A script with its arguments, or a command, in a folder of code.
 
-    ``arguments`` may be strings and numbers; ``$VARIABLE`` in them is replaced on the node.
+    ``arguments`` is a list of strings and numbers; a text is split as a shell splits it, so that
+    ``"--epochs 3"`` is two arguments. ``$VARIABLE`` in them is replaced on the node.
     ``command`` is a list of words, or a text for the shell. ``compute_target`` is a name or
     something with a ``name``. ``environment`` is an ``Environment``, or the name of one:
     ``"sklearn"``, ``"mine:3"``; else the run has what its machine has. ``interpreter`` runs
@@ -25,17 +27,21 @@ class ScriptRunConfig:
     before all else.
     """
 
-    def __init__(self, source_directory: str | None = None, script: str | None = None,
-                 arguments: list | None = None, run_config=None, compute_target=None,
-                 environment: Environment | str | None = None, distributed_job_config=None,
-                 max_run_duration_seconds: int | None = None, command=None,
-                 docker_runtime_config=None, *, environment_variables: dict | None = None,
-                 interpreter: str | None = None, display_name: str | None = None,
-                 description: str | None = None, cpus: int = 1, gpus: int = 0,
+    def __init__(self, source_directory: "str | None" = None, script: "str | None" = None,
+                 arguments: "Iterable[Any] | None" = None, run_config: object = None,
+                 compute_target: "Any" = None, environment: "Environment | str | None" = None,
+                 distributed_job_config: object = None,
+                 max_run_duration_seconds: "int | None" = None,
+                 command: "str | Iterable[Any] | None" = None,
+                 docker_runtime_config: object = None, *,
+                 environment_variables: "Mapping[str, object] | None" = None,
+                 interpreter: "str | None" = None, display_name: "str | None" = None,
+                 description: "str | None" = None, cpus: int = 1, gpus: int = 0,
                  memory_bytes: int = 0, nodes: int = 1, processes_per_node: int = 1,
-                 distribution: str | None = None, priority: str = "normal", max_retries: int = 0,
-                 secrets: list | None = None, parameters: dict | None = None,
-                 preparation: str | None = None) -> None:
+                 distribution: "str | None" = None, priority: str = "normal", max_retries: int = 0,
+                 secrets: "Iterable[str] | None" = None,
+                 parameters: "Mapping[str, object] | None" = None,
+                 preparation: "str | None" = None) -> None:
         later = {"run_config": run_config, "distributed_job_config": distributed_job_config,
                  "docker_runtime_config": docker_runtime_config}
         for name, value in later.items():
@@ -46,7 +52,7 @@ class ScriptRunConfig:
             raise UserError("ScriptRunConfig: give either script or command")
         self.source_directory = source_directory or "."
         self.script = script
-        self.arguments = list(arguments or [])
+        self.arguments = _arguments(arguments)
         self.command = command
         self.compute_target = compute_target
         self.environment = environment
@@ -65,17 +71,20 @@ class ScriptRunConfig:
         self.preparation = preparation
 
     def __repr__(self) -> str:
-        what = shlex.join([self.script, *map(str, self.arguments)]) if self.script else self.command
+        what = self.command
+        if self.script:
+            words = [self.script, *map(str, _arguments(self.arguments))]
+            what = " ".join(map(shlex.quote, words))
         return f"ScriptRunConfig({self.source_directory!r}, {what!r})"
 
 
-def target_of(config: ScriptRunConfig) -> str:
+def target_of(config: "ScriptRunConfig") -> str:
     """The name of the target."""
     target = config.compute_target
     return str(getattr(target, "name", target) or "local")
 
 
-def make_spec(config: ScriptRunConfig, is_local: bool) -> dict:
+def make_spec(config: "ScriptRunConfig", is_local: bool) -> dict:
     """The run's specification as the API takes it, all but names, environment and snapshot.
     ``is_local``: the server or the run is on this machine, so its programs and variables are
     ours."""
@@ -102,7 +111,7 @@ def make_spec(config: ScriptRunConfig, is_local: bool) -> dict:
     }
 
 
-def _command(config: ScriptRunConfig, is_local: bool) -> tuple[list[str], str]:
+def _command(config: "ScriptRunConfig", is_local: bool) -> "tuple[list[str], str]":
     if isinstance(config.command, str):
         return [config.command], "shell"
     if config.command is not None:
@@ -117,7 +126,23 @@ def _command(config: ScriptRunConfig, is_local: bool) -> tuple[list[str], str]:
     if interpreter is None:
         import sys
         interpreter = sys.executable if is_local and sys.executable else "python3"
-    return [interpreter, script, *[_word(word) for word in config.arguments]], "expand"
+    return [interpreter, script, *map(_word, _arguments(config.arguments))], "expand"
+
+
+def _arguments(arguments: object) -> list:
+    """A list of arguments; a text is split as a shell splits it."""
+    if isinstance(arguments, str):
+        try:
+            return shlex.split(arguments)
+        except ValueError as error:
+            raise UserError(f"arguments {arguments!r}: {error}",
+                            "Give a list, as in: arguments=['--epochs', 3]") from error
+    if arguments is None:
+        return []
+    if isinstance(arguments, (bytes, dict)) or not hasattr(arguments, "__iter__"):
+        raise UserError(f"arguments of type {type(arguments).__name__} are not a list",
+                        "Give a list, as in: arguments=['--epochs', 3]")
+    return list(arguments)
 
 
 def _word(word: object) -> str:

@@ -1,6 +1,5 @@
 """One Trainyard server, over HTTP, HTTPS or its home's Unix socket. Thread-safe: a connection is
 taken for each call and kept for the next."""
-from __future__ import annotations
 
 import http.client
 import json
@@ -52,8 +51,8 @@ class Server:
 
     # ---- calls ----
 
-    def call(self, method: str, path: str, body: object = None, query: dict | None = None,
-             timeout: float = TIMEOUT_S, again: bool | None = None):
+    def call(self, method: str, path: str, body: object = None, query: "dict | None" = None,
+             timeout: float = TIMEOUT_S, again: "bool | None" = None):
         """A call with JSON both ways. ``path`` is below /api/v1; ``again`` says that it may be
         asked twice when the connection is lost."""
         headers = {}
@@ -67,7 +66,7 @@ class Server:
         except ValueError:
             raise self._lost("what answers there is no Trainyard server") from None
 
-    def pages(self, path: str, query: dict | None = None, page: int = 200):
+    def pages(self, path: str, query: "dict | None" = None, page: int = 200):
         """The items of a list, page by page as they are asked for."""
         cursor = None
         while True:
@@ -83,9 +82,9 @@ class Server:
             if cursor is None:
                 return
 
-    def send(self, method: str, path: str, body=None, query: dict | None = None,
-             headers: dict | None = None, timeout: float = TIMEOUT_S,
-             again: bool | None = None) -> bytes:
+    def send(self, method: str, path: str, body=None, query: "dict | None" = None,
+             headers: "dict | None" = None, timeout: float = TIMEOUT_S,
+             again: "bool | None" = None) -> bytes:
         """A call with bytes both ways. ``body`` is bytes or yields them; then ``headers`` must have
         a content-length."""
         connection, response = self._ask(method, path, body, query, headers, timeout, again)
@@ -99,7 +98,7 @@ class Server:
             raise from_answer(response.status, answer)
         return answer
 
-    def stream(self, path: str, query: dict | None, take, timeout: float = TIMEOUT_S) -> dict:
+    def stream(self, path: str, query: "dict | None", take, timeout: float = TIMEOUT_S) -> dict:
         """GETs bytes and hands them to ``take`` as they come; returns the answer's headers."""
         connection, response = self._ask("GET", path, None, query, None, timeout, True)
         try:
@@ -160,7 +159,7 @@ class Server:
             raise
         return connection.getresponse()
 
-    def _started(self, error: Exception) -> bool:
+    def _started(self, error: "Exception") -> bool:
         nobody = isinstance(error, (FileNotFoundError, ConnectionRefusedError))
         return bool(nobody and self._start and self._start())
 
@@ -186,7 +185,7 @@ class Server:
         else:
             self._idle.append((connection, time.monotonic()))
 
-    def _make(self, timeout: float) -> http.client.HTTPConnection:
+    def _make(self, timeout: float) -> "http.client.HTTPConnection":
         if self.unix_socket:
             return _UnixConnection(self.unix_socket, timeout)
         parts = urlsplit(self.url)
@@ -202,7 +201,7 @@ class Server:
         return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout,
                                            context=context)
 
-    def _lost(self, why: object) -> Unavailable:
+    def _lost(self, why: object) -> "Unavailable":
         where = self.unix_socket or self.url
         hint = "Is the server running, and TRAINYARD_SERVER its address?"
         if self.unix_socket:

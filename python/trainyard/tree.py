@@ -1,6 +1,5 @@
 """A folder as a list: the text whose SHA-256 is a snapshot's id. Same folder, same text, whoever
 reads it: this is the command line's format, byte for byte."""
-from __future__ import annotations
 
 import re
 
@@ -27,10 +26,11 @@ class Entry:
 
     @property
     def is_file(self) -> bool:
+        """Whether it has bytes."""
         return self.kind in ("file", "exec")
 
 
-def write_tree(entries: list[Entry]) -> bytes:
+def write_tree(entries: "list[Entry]") -> bytes:
     """The text of entries, which are in the order of their paths' bytes."""
     lines = [_FIRST_LINE]
     for entry in entries:
@@ -44,7 +44,7 @@ def write_tree(entries: list[Entry]) -> bytes:
     return b"".join(lines)
 
 
-def read_tree(text: bytes) -> list[Entry]:
+def read_tree(text: bytes) -> "list[Entry]":
     """The entries of a text; a path that would leave the folder is refused."""
     if not text.startswith(_FIRST_LINE) or not text.endswith(b"\n"):
         raise TrainyardError("this is not a tree of a version known here")

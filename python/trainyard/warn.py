@@ -1,9 +1,13 @@
 """Warnings that never disturb a training: one line on stderr for each cause, once."""
-from __future__ import annotations
 
 import sys
 
-_said: set[str] = set()
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, TypeVar
+    _Method = TypeVar("_Method", bound=Callable[..., Any])
+
+_said: "set[str]" = set()
 
 
 def warn_once(cause: str, text: str) -> None:
@@ -14,6 +18,7 @@ def warn_once(cause: str, text: str) -> None:
 
 
 def warn(text: str) -> None:
+    """Writes one line to stderr, where there is one."""
     try:
         sys.stderr.write(f"trainyard: warning: {text}\n")
         sys.stderr.flush()
@@ -21,7 +26,7 @@ def warn(text: str) -> None:
         pass  # No stderr: nobody to tell.
 
 
-def never_raises(method):
+def never_raises(method: "_Method") -> "_Method":
     """For calls of a training script: whatever goes wrong becomes one warning."""
 
     def guarded(*args, **kwargs):
@@ -38,7 +43,7 @@ def never_raises(method):
     return guarded
 
 
-def _warn_of(call: str, error: Exception) -> None:
+def _warn_of(call: str, error: "Exception") -> None:
     # A disk that is full fails every call: said once for all of them.
     cause = "write" if isinstance(error, OSError) else call
     try:

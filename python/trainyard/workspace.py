@@ -1,5 +1,4 @@
 """A workspace: the container of experiments and runs on a server."""
-from __future__ import annotations
 
 import json
 import os
@@ -23,9 +22,9 @@ class Workspace:
     anything.
     """
 
-    def __init__(self, subscription_id: str | None = None, resource_group: str | None = None,
-                 workspace_name: str = "default", server: str | None = None,
-                 token: str | None = None, **_) -> None:
+    def __init__(self, subscription_id: "str | None" = None, resource_group: "str | None" = None,
+                 workspace_name: str = "default", server: "str | None" = None,
+                 token: "str | None" = None, **_: object) -> None:
         self._name = workspace_name
         self._subscription_id = subscription_id
         self._resource_group = resource_group
@@ -34,8 +33,8 @@ class Workspace:
         self._connection: Server | None = None
 
     @staticmethod
-    def from_config(path: str | None = None, server: str | None = None, token: str | None = None,
-                    **_) -> Workspace:
+    def from_config(path: "str | None" = None, server: "str | None" = None,
+                    token: "str | None" = None, **_: object) -> "Workspace":
         """The workspace that a folder was attached to: by ``.azureml/config.json`` or
         ``aml_config/config.json`` in ``path`` (a folder or that file; by default the current
         folder) or above it.
@@ -57,17 +56,17 @@ class Workspace:
             "Workspace(workspace_name='default').write_config()")
 
     @staticmethod
-    def get(name: str, subscription_id: str | None = None, resource_group: str | None = None,
-            server: str | None = None, token: str | None = None, **_) -> Workspace:
+    def get(name: str, subscription_id: "str | None" = None, resource_group: "str | None" = None,
+            server: "str | None" = None, token: "str | None" = None, **_: object) -> "Workspace":
         """A workspace that exists; else ``NotFound``."""
         workspace = Workspace(subscription_id, resource_group, name, server, token)
         workspace.get_details()
         return workspace
 
     @staticmethod
-    def create(name: str, subscription_id: str | None = None, resource_group: str | None = None,
-               server: str | None = None, token: str | None = None, exist_ok: bool = False,
-               **_) -> Workspace:
+    def create(name: str, subscription_id: "str | None" = None, resource_group: "str | None" = None,
+               server: "str | None" = None, token: "str | None" = None, exist_ok: bool = False,
+               **_: object) -> "Workspace":
         """Makes a workspace. One of that name is a ``Conflict``, unless ``exist_ok``."""
         workspace = Workspace(subscription_id, resource_group, name, server, token)
         try:
@@ -80,7 +79,8 @@ class Workspace:
         return workspace
 
     @staticmethod
-    def list(server: str | None = None, token: str | None = None, **_) -> dict[str, Workspace]:
+    def list(server: "str | None" = None, token: "str | None" = None,
+             **_: object) -> "dict[str, Workspace]":
         """The workspaces of a server, by name."""
         asked = Workspace(server=server, token=token)._server()
         found = {}
@@ -95,17 +95,17 @@ class Workspace:
         return self._name
 
     @property
-    def subscription_id(self) -> str | None:
+    def subscription_id(self) -> "str | None":
         """As it was given."""
         return self._subscription_id
 
     @property
-    def resource_group(self) -> str | None:
+    def resource_group(self) -> "str | None":
         """As it was given."""
         return self._resource_group
 
     @property
-    def experiments(self) -> dict[str, Experiment]:
+    def experiments(self) -> "dict[str, Experiment]":
         """Its experiments, by name."""
         from .experiment import Experiment
         return {experiment.name: experiment for experiment in Experiment.list(self)}
@@ -115,7 +115,7 @@ class Workspace:
         from .server import quote_path
         return self._server().call("GET", f"/workspaces/{quote_path(self._name)}")
 
-    def get_run(self, run_id: str) -> Run:
+    def get_run(self, run_id: str) -> "Run":
         """A run by its id, or by a beginning of it that no other has."""
         from .experiment import Experiment
         from .run import Run
@@ -124,12 +124,12 @@ class Workspace:
         return Run(Experiment(self, data["experiment"]), data["id"], data=data)
 
     def get_mlflow_tracking_uri(self) -> str:
-        """The address for MLflow's ``set_tracking_uri``."""
-        server = self._server()
-        url = server.url or server.call("GET", "/server")["url"]
-        return url if self._name == "default" else f"{url}/ws/{self._name}"
+        """Not there yet: raises ``UserError``, as the server has no MLflow API to give an address
+        of."""
+        raise UserError("get_mlflow_tracking_uri: the server has no MLflow API yet",
+                        "Log with trainyard's own Run.get_context().")
 
-    def write_config(self, path: str | None = None, file_name: str | None = None) -> None:
+    def write_config(self, path: "str | None" = None, file_name: "str | None" = None) -> None:
         """Writes ``.azureml/config.json`` into a folder, by default the current one; then
         ``from_config()`` finds this workspace there and below. The token is never written."""
         folder = os.path.join(path or ".", ".azureml")
@@ -143,14 +143,14 @@ class Workspace:
     def __repr__(self) -> str:
         return f"Workspace(name={self._name})"
 
-    def _server(self) -> Server:
+    def _server(self) -> "Server":
         if self._connection is None:
             from .place import find_server
             self._connection = find_server(self._address, self._token)
         return self._connection
 
 
-def find_config(path: str | None) -> str | None:
+def find_config(path: "str | None") -> "str | None":
     """The config file that holds for a folder."""
     if path is not None and os.path.isfile(path):
         return path
@@ -168,7 +168,7 @@ def find_config(path: str | None) -> str | None:
         folder = above
 
 
-def _read_config(file: str, server: str | None, token: str | None) -> Workspace:
+def _read_config(file: str, server: "str | None", token: "str | None") -> "Workspace":
     try:
         with open(file, encoding="utf-8-sig") as text:
             config = json.load(text)

@@ -258,6 +258,11 @@ Result<http::Response> get_file(const Call& call) {
     TRY_SET(log, get_made(call, run, path));
   }
   if (log) return *std::move(log);
+  // A name as upload_file() was given it: the file is in outputs/.
+  TRY(fold_outputs(call.house, run));
+  TRY_SET(const Run whole, call.house.store.run(run));
+  Result<http::Response> uploaded = get_entry(call, whole.outputs, path);
+  if (uploaded || uploaded.error().kind != ErrorKind::not_found) return uploaded;
   return fail(ErrorKind::not_found, fmt::format("the run has no file {}", to_utf8(path)),
               "List them with: GET /api/v1/runs/ID/files");
 }

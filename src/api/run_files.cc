@@ -194,7 +194,14 @@ Result<std::vector<ListedFile>> list_files(House& house, const Run& run) {
     const uint64_t size = classic_text(run, name)->size();
     files.push_back({std::move(name), size, "alias"});
   }
+  const size_t first_output = files.size();
   add_tree(house, run.outputs, "outputs/", "output", files);
+  // No supervisor ships the logs of an interactive run: its program uploads them as outputs.
+  for (size_t i = first_output; run.spec.interactive && i < files.size(); ++i) {
+    if (!files[i].path.starts_with("outputs/logs/")) continue;
+    files[i].path.erase(0, std::string_view("outputs/").size());
+    files[i].kind = "log";
+  }
   add_tree(house, run.spec.snapshot, "snapshot/", "snapshot", files);
   return files;
 }

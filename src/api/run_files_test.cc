@@ -68,7 +68,7 @@ TEST_CASE("the exact versions of a virtual environment are a file of every run w
   spec.command = {"sleep", "1000"};
   spec.environment.recipe.kind = EnvironmentKind::venv;
   spec.environment.recipe.requirements = {"pear"};
-  spec.environment.left_out = {"azureml-defaults"};
+  spec.environment.left_out = {"trainyard"};
   const RunId run{"run-1"};
   REQUIRE(yard.control->submit({run, spec, "owner"}).has_value());
   const fs::path locks = yard.home.environments() / "locks";
@@ -81,7 +81,7 @@ TEST_CASE("the exact versions of a virtual environment are a file of every run w
   CHECK(fetch(client, target).status == 404);  // It has not begun.
   const std::string token = yard.place(run);
   const http::Response got = fetch(client, target);
-  const std::string text = "# left out, as Trainyard provides it: azureml-defaults\npear==2.5\n";
+  const std::string text = "# left out, as Trainyard provides it: trainyard\npear==2.5\n";
   CHECK(got.body == text);
   CHECK(got.headers.at("x-final") == "1");
   CHECK(fetch(client, target + "?from=50").body == text.substr(50));

@@ -27,7 +27,8 @@ class Taker {
   Status take(const wire::Record& record);
   Status finish();
 
-  std::vector<RunId> changed;  // Besides the run itself: its children.
+  std::vector<RunId> changed;          // Besides the run itself: its children.
+  std::optional<std::string> failure;  // Why the script says that the run is to fail.
 
  private:
   struct About {
@@ -194,8 +195,12 @@ Status Taker::add_child(const wire::Record& record) {
 
 Status Taker::end_child(const wire::Record& record) {
   TRY_SET(About * about, find(record.run));
-  if (about->head.id == head_.id) return {};  // A run with a supervisor does not end itself.
   TRY_SET(const RunStatus status, run_status_from(record.value));
+  if (about->head.id == head_.id) {
+    // The supervisor ends the run when its processes end; until then only the reason is kept.
+    if (status == RunStatus::failed) failure = record.error;
+    return {};
+  }
   TRY_SET(const Applied applied,
           apply(transaction_, about->head, EndedOutside{status, record.error}, {.at = now_}));
   TRY(close(about->head.id));
@@ -338,6 +343,9 @@ Result<int64_t> AllRuns::take_records(const AttemptId& attempt, int rank, int64_
                       [&](std::string_view line) { return take_line(taker, line, now, counts); }));
     if (whole == 0) return {};
     TRY(taker.finish());
+    if (taker.failure && attempt.number > 0 && !head.life.cancel_asked) {
+      head.life.error = taker.failure->empty() ? "failed" : *taker.failure;
+    }
     TRY(warn_of_skipped(transaction, head, counts));
     taken += static_cast<int64_t>(whole);
     TRY(store::set_records_taken(transaction, head.number, attempt.number, rank, taken));

@@ -32,7 +32,7 @@ TEST_CASE("a file of conda's becomes a recipe, with places") {
       "  - conda-forge::pytorch >=1.7\n"
       "  - pip\n"
       "  - pip:\n"
-      "      - azureml-defaults==1.5\n"
+      "      - trainyard==0.1\n"
       "      - --extra-index-url https://x/simple\n"
       "      - scikit-learn==0.23\n"
       "prefix: /home/somebody/miniconda3/envs/project_environment\n"
@@ -47,7 +47,7 @@ TEST_CASE("a file of conda's becomes a recipe, with places") {
                               "pip  # env.yml:10"});
   CHECK(recipe.requirements == Lines{"scikit-learn==0.23  # env.yml:14"});
   CHECK(recipe.options == Lines{"--extra-index-url https://x/simple"});
-  CHECK(found.environment.left_out == Lines{"azureml-defaults==1.5"});
+  CHECK(found.environment.left_out == Lines{"trainyard==0.1"});
   CHECK(found.environment.variables.at("OMP_NUM_THREADS") == "4");
   CHECK(found.warnings.empty());
 }

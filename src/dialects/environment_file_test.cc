@@ -211,14 +211,14 @@ TEST_CASE("packages of files that a client sent are those of its files") {
   REQUIRE(add_sent_conda(sent, "./conda.yml", environment, warnings));
   CHECK(sent.missing == std::set<std::string>{"more.txt"});
   sent.missing.clear();
-  sent.texts["more.txt"] = "numpy\nazureml-core\n";
+  sent.texts["more.txt"] = "numpy\ntrainyard\n";
   warnings.clear();
   REQUIRE(add_sent_conda(sent, "./conda.yml", environment, warnings));
   REQUIRE(add_sent_requirements(sent, "more.txt", environment));
   CHECK(sent.missing.empty());
   CHECK(environment.recipe.kind == EnvironmentKind::container);
   CHECK(plain(environment.recipe.requirements).back() == "numpy");
-  CHECK(environment.left_out.back() == "azureml-core");
+  CHECK(environment.left_out.back() == "trainyard");
   CHECK(warnings.size() == 1);
   sent.texts["conda.yml"] = "[1]";
   CHECK(!add_sent_conda(sent, "conda.yml", environment, warnings));

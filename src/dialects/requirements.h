@@ -16,7 +16,7 @@ namespace trainyard::dialects {
 struct Requirements {
   std::vector<std::string> lines;     // Each with its place: "numpy==1.26  # requirements.txt:3".
   std::vector<std::string> options;   // "--index-url URL", "--constraint numpy<2".
-  std::vector<std::string> left_out;  // Ours to provide: azureml-…, arcus-….
+  std::vector<std::string> left_out;  // Ours to provide: trainyard.
 
   // Puts them to those of an environment.
   void add_to(Environment& environment) const;

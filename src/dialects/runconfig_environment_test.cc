@@ -16,7 +16,7 @@ struct EnvironmentProject {
     put("train.py", "");
     put("aml_config/conda.yml",
         "channels: [conda-forge]\ndependencies:\n- python=3.11\n- pip:\n  - numpy\n"
-        "  - azureml-defaults\n");
+        "  - trainyard\n");
     put("requirements.txt", "pandas\n");
     put("Dockerfile", "FROM debian:12\n");
     put("docker/D2", "FROM debian:12\n");
@@ -130,7 +130,7 @@ TEST_CASE("a conda file is found from the project or beside the run configuratio
     CHECK(made.recipe.kind != EnvironmentKind::system);
     CHECK(made.recipe.python == "3.11");
     CHECK(plain_words(made.recipe.requirements) == Words{"numpy"});
-    CHECK(plain_words(made.left_out) == Words{"azureml-defaults"});
+    CHECK(plain_words(made.left_out) == Words{"trainyard"});
   }
   CHECK(plain_words(
             environment_of("CondaDependenciesFile: aml_config/conda.yml\n").recipe.requirements) ==

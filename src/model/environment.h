@@ -91,7 +91,7 @@ struct Environment {
   std::vector<std::string> arguments;  // As `docker run` takes them: "-v", "/data:/data".
   std::string shm_size;                // "2g"; empty: the runtime's own.
   ImageRegistry registry;
-  std::vector<std::string> left_out;  // Lines of the user's that are ours to provide: azureml-….
+  std::vector<std::string> left_out;  // Lines of the user's that are ours to provide: trainyard.
   std::vector<std::string> lock;      // Exact versions to use instead of resolving: of a rerun.
   // ---- set by the server, from the policy for who submits (model/policy.h) ----
   bool limited = false;  // It is no admin: images that only the engine knows are not theirs.

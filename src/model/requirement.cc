@@ -95,10 +95,7 @@ std::string with_place(std::string_view text, std::string_view place) {
   return line;
 }
 
-bool is_ours(std::string_view package) {
-  const std::string name = package_name(package);
-  return name.starts_with("azureml-") || name == "azureml" || name.starts_with("arcus-");
-}
+bool is_ours(std::string_view package) { return package_name(package) == "trainyard"; }
 
 Status check_one_line(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {

@@ -23,7 +23,8 @@ Status check_one_line(std::string_view text);
 // The reverse.
 std::string with_place(std::string_view text, std::string_view place);
 
-// Those that are ours to provide in a run: azureml-…, arcus-….
+// Whether a run has the package from us, by its PYTHONPATH. Nothing of ours stands in for azureml
+// or arcus: those are installed like any other.
 bool is_ours(std::string_view package);
 
 // One of Recipe::options: "--index-url URL", "--pre", or our own "--constraint numpy<2".

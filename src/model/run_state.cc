@@ -63,6 +63,7 @@ std::optional<Step> try_again(const RunLife& life, std::string_view cause) {
   }
   RunLife next = life;
   next.status = RunStatus::queued;
+  next.error.clear();
   ++next.retries;
   return Step{std::move(next), {RunAction::release, RunAction::requeue}};
 }
@@ -77,6 +78,7 @@ Step lost(RunLife life, bool ranks_started, std::string why) {
   }
   if (!ranks_started && ++life.lost_early < kLostEarlyMax) {
     life.status = RunStatus::queued;
+    life.error.clear();
     return {std::move(life), {RunAction::release, RunAction::requeue}};
   }
   if (std::optional<Step> again = try_again(life, "lost")) return *std::move(again);
@@ -91,6 +93,7 @@ Step evicted(RunLife life, const std::string& why) {
             {RunAction::release}};
   }
   life.status = RunStatus::queued;
+  life.error.clear();
   return {std::move(life), {RunAction::release, RunAction::requeue}};
 }
 
@@ -154,12 +157,14 @@ Result<Step> on(const RunLife& life, const Ended& event) {
     return Step{finished(life, status, exit_code, std::move(error)), {RunAction::release}};
   };
   const int failure = end.exit_code != 0 ? end.exit_code : 1;
+  // A script that called run.fail(); its reason says more than an exit code.
+  const bool told_to_fail = !life.cancel_asked && !life.error.empty();
   switch (end.cause) {
     case EndCause::exited:
       // A script that ended by itself before a cancel reached it has its own result.
-      if (end.exit_code == 0) return over(RunStatus::completed, 0, "");
+      if (end.exit_code == 0 && !told_to_fail) return over(RunStatus::completed, 0, "");
       if (std::optional<Step> again = try_again(life, "failed")) return *std::move(again);
-      return over(RunStatus::failed, failure, end.error);
+      return over(RunStatus::failed, failure, told_to_fail ? life.error : end.error);
     case EndCause::time_limit:
       if (std::optional<Step> again = try_again(life, "time_limit")) return *std::move(again);
       return over(RunStatus::canceled, 1, end.error);

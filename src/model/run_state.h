@@ -48,7 +48,7 @@ struct RunLife {
   bool cancel_asked = false;
   std::optional<int> exit_code;  // Set with a final status.
   // Why it failed or was canceled; empty for completed. Set before its end where a cancel has a
-  // reason of its own, which then is the run's.
+  // reason of its own, or the script called run.fail(): that then is the run's.
   std::string error;
 
   bool operator==(const RunLife&) const = default;

@@ -127,6 +127,23 @@ TEST_CASE("a failed run has its script's exit code, a canceled one has 1") {
             ->life.exit_code == 1);
 }
 
+TEST_CASE("a script that says the run is to fail makes it Failed with that reason") {
+  RunLife told = life_in(RunStatus::running);
+  told.error = "no data";
+  for (const int code : {0, 1, 42}) {
+    const RunLife over = advance(told, Ended{kAttempt, end_of(EndCause::exited, code)})->life;
+    CHECK(over.status == RunStatus::failed);
+    CHECK(over.error == "no data");
+    CHECK(over.exit_code == (code == 0 ? 1 : code));
+  }
+  // The next attempt starts without it.
+  told.retry = {.max = 1, .causes = {"failed"}};
+  const RunLife again = advance(told, Ended{kAttempt, end_of(EndCause::exited, 1)})->life;
+  CHECK(again.status == RunStatus::queued);
+  CHECK(again.error.empty());
+  CHECK(advance(told, Ended{kAttempt, end_of(EndCause::evicted)})->life.error.empty());
+}
+
 TEST_CASE("an attempt that ended gives its resources back") {
   const Result<Step> step =
       advance(life_in(RunStatus::running), Ended{kAttempt, end_of(EndCause::exited)});

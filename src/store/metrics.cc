@@ -13,7 +13,7 @@ constexpr int kTextMax = 64 * 1024;      // Of a latest value, in bytes.
 constexpr int kEntryTextMax = 1 * 1024;  // The same in a list.
 
 std::optional<std::string_view> text_of(const Point& point) {
-  if (point.value) return std::nullopt;
+  if (point.value && point.text.empty()) return std::nullopt;
   return point.text;
 }
 

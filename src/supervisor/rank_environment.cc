@@ -34,18 +34,6 @@ void add_identity(const Assignment& assignment, Variables& variables) {
   variables["AZUREML_SCRIPT_DIRECTORY_NAME"] = ".";
 }
 
-void add_mlflow(const Assignment& assignment, Variables& variables) {
-  // A job with a tracking server of its own must not send our token there.
-  if (assignment.spec.environment_variables.contains("MLFLOW_TRACKING_URI")) return;
-  const std::string& workspace = assignment.spec.workspace;
-  variables["MLFLOW_TRACKING_URI"] =
-      assignment.server_url + (workspace == "default" ? "" : "/ws/" + workspace);
-  variables["MLFLOW_TRACKING_TOKEN"] = assignment.token;
-  variables["MLFLOW_EXPERIMENT_ID"] = assignment.experiment_id;
-  variables["MLFLOW_EXPERIMENT_NAME"] = assignment.spec.experiment;
-  variables["MLFLOW_RUN_ID"] = assignment.run;
-}
-
 // Numbers count along the PCI bus, as NVML's do; CUDA's own order is another. A run that asked for
 // none sees none: another run may have them.
 void add_gpus(const Assignment& assignment, Variables& variables) {
@@ -158,7 +146,8 @@ Variables rank_environment(const Assignment& assignment, const RankPlace& place,
   add_identity(assignment, variables);
   add_gpus(assignment, variables);
   add_folders(spec, folders, variables);
-  add_mlflow(assignment, variables);
+  // What a script prints is seen at once, and is not lost when the run is canceled.
+  variables.try_emplace("PYTHONUNBUFFERED", "1");
   if (is_distributed(spec)) add_distribution(spec, place, folders.host_file, variables);
   return variables;
 }

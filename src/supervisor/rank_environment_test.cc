@@ -70,11 +70,7 @@ TEST_CASE("a plain script sees who it is, what was declared and where the submit
       {"AZUREML_EXPERIMENT_ID", "7"},
       {"AZUREML_WORKSPACE_ID", "w1"},
       {"AZUREML_SCRIPT_DIRECTORY_NAME", "."},
-      {"MLFLOW_TRACKING_URI", "http://127.0.0.1:8470"},
-      {"MLFLOW_TRACKING_TOKEN", "tya_secret"},
-      {"MLFLOW_EXPERIMENT_ID", "7"},
-      {"MLFLOW_EXPERIMENT_NAME", "digits"},
-      {"MLFLOW_RUN_ID", "brisk-otter-x7k2m9qd"},
+      {"PYTHONUNBUFFERED", "1"},
   };
   CHECK(variables == expected);
 }
@@ -100,21 +96,27 @@ TEST_CASE("one rank that asks for a distribution, and several that do not, see a
   }
 }
 
-TEST_CASE("what we set wins over what a job declares, except a tracking server of its own") {
+TEST_CASE("what we set wins over what a job declares") {
   Assignment a = assignment();
   a.spec.environment_variables["TRAINYARD_RUN_ID"] = "mine";
   CHECK(rank_environment(a, {})["TRAINYARD_RUN_ID"] == a.run);
-  a.spec.environment_variables["MLFLOW_TRACKING_URI"] = "http://elsewhere";
-  const auto variables = rank_environment(a, {});
-  CHECK(variables.at("MLFLOW_TRACKING_URI") == "http://elsewhere");
-  CHECK_FALSE(variables.contains("MLFLOW_TRACKING_TOKEN"));
-  CHECK_FALSE(variables.contains("MLFLOW_RUN_ID"));
 }
 
-TEST_CASE("a workspace of its own is in the tracking address") {
+TEST_CASE("Python's buffering is off unless the job or its environment sets the variable") {
   Assignment a = assignment();
-  a.spec.workspace = "poc";
-  CHECK(rank_environment(a, {})["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:8470/ws/poc");
+  a.spec.environment.variables["PYTHONUNBUFFERED"] = "x";
+  CHECK(rank_environment(a, {})["PYTHONUNBUFFERED"] == "x");
+  a.spec.environment_variables["PYTHONUNBUFFERED"] = "";
+  CHECK(rank_environment(a, {})["PYTHONUNBUFFERED"].empty());
+}
+
+TEST_CASE("no MLflow variable is set: the server has no MLflow API") {
+  Assignment a = assignment();
+  for (const auto& [name, value] : rank_environment(a, {})) {
+    CHECK_MESSAGE(!name.starts_with("MLFLOW_"), name);
+  }
+  a.spec.environment_variables["MLFLOW_TRACKING_URI"] = "http://elsewhere";
+  CHECK(rank_environment(a, {})["MLFLOW_TRACKING_URI"] == "http://elsewhere");
 }
 
 TEST_CASE("a submitter without PATH gets one") {

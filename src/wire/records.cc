@@ -17,12 +17,18 @@ std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorKind::invalid, std::move(message));
 }
 
-// A finite number stays one; all else is kept as its JSON.
+constexpr double kWholeMax = 9007199254740992;  // 2^53: larger integers are not exact as double.
+
+bool is_whole(double value) { return std::trunc(value) == value && std::abs(value) < kWholeMax; }
+
+// A finite number stays one; all else is kept as its JSON. Numbers that a double alone would read
+// back as another type or value (1.0, 2^60) have their JSON too.
 Point point_of(const Json& value, WallTime at) {
   Point point;
   point.at = at;
   if (value.is_number() && std::isfinite(value.get<double>())) {
     point.value = value.get<double>();
+    if (value.is_number_float() == is_whole(*point.value)) point.text = dump(value);
   } else if (value.is_boolean()) {
     point.value = value.get<bool>() ? 1 : 0;
   } else {
@@ -78,7 +84,7 @@ Result<Record> parse_record(std::string_view text, WallTime now) {
   TRY_SET(const std::string kind, text_member(line, "k", true));
   Record record;
   record.at = time_of(line, now);
-  TRY_SET(record.run, text_member(line, "r", kind == "child" || kind == "end"));
+  TRY_SET(record.run, text_member(line, "r", kind == "child"));
   TRY_SET(record.name, text_member(line, "n", kind != "child" && kind != "end"));
   if (record.name.size() > limits::kNameBytes) return refuse("its name is longer than 4096 bytes");
   for (const std::string_view metric : {"metric", "list", "row", "table", "image", "doc"}) {
@@ -113,12 +119,8 @@ Result<Record> parse_record(std::string_view text, WallTime now) {
 }
 
 Json point_value(const Point& point) {
-  if (point.value) {
-    // What was told as a whole number reads as one.
-    constexpr double kWholeMax = 9007199254740992;  // 2^53
-    if (std::trunc(*point.value) == *point.value && std::abs(*point.value) < kWholeMax) {
-      return static_cast<int64_t>(*point.value);
-    }
+  if (point.value && point.text.empty()) {
+    if (is_whole(*point.value)) return static_cast<int64_t>(*point.value);
     return *point.value;
   }
   Result<Json> json = parse(point.text);

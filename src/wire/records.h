@@ -20,6 +20,7 @@
 //   {"k":"child","r":ID,"n":"display name","t":µs}      an interactive child run of this one, or,
 //                                                       with "p": ID, of that child of it
 //   {"k":"end","r":ID,"v":"Completed","e":"why"}        the child's end
+//   {"k":"end","v":"Failed","e":"why"}                  the run is to fail when its processes end
 //
 // Any line may have "r": the child it is about.
 namespace trainyard::wire {

@@ -257,7 +257,7 @@ class Docker(Containers, YardTest):
         self.env["PIP_INDEX_URL"] = index.url
         for name in ("PIP_CERT", "SSL_CERT_FILE", "https_proxy", "http_proxy", "HTTPS_PROXY", "HTTP_PROXY"):
             self.env.pop(name, None)
-        self.write("requirements.txt", "yardling==1.5\nazureml-defaults  # left out\n")
+        self.write("requirements.txt", "yardling==1.5\ntrainyard  # left out\n")
         run = self.run_in("debian-python", "python3", "-c", "import yardling; print(yardling.version)",
                           options=("--requirements", "requirements.txt"))
         self.assertIn("1.5\n", self.console(run["id"]))

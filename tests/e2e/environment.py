@@ -176,10 +176,10 @@ class Submit(Named):
         self.assertEqual(self.show(run)["environment"], "system")
 
     def test_options(self):
-        self.requires("requirements.txt", "apple==1.0", "azureml-defaults")
+        self.requires("requirements.txt", "apple==1.0", "trainyard")
         made = self.submitted("--requirements", "requirements.txt")
         self.assertEqual((made["recipe"]["kind"], self.plain(made["recipe"]["requirements"])), ("venv", ["apple==1.0"]))
-        self.assertEqual(self.plain(made["leftOut"]), ["azureml-defaults"])
+        self.assertEqual(self.plain(made["leftOut"]), ["trainyard"])
         self.assertEqual(len(made["hash"]), 64)
         self.json("environment", "register", "-n", "mine", "--requirements", "requirements.txt")
         self.requires("more.txt", "pear")

@@ -59,7 +59,7 @@ run.add_properties({'commit': 'abc'})
         self.assertEqual((shown["parameters"], shown["tags"], shown["properties"]),
                          ({"lr": "0.1"}, {"stage": "final", "k": "v"}, {"commit": "abc"}))
         lines = self.ok("run", "metrics", run, "-m", "loss", "-o", "tsv").splitlines()
-        self.assertEqual([line.split("\t")[:3] for line in lines][:2], [["0", "0", "1"], ["1", "10", "0.5"]])
+        self.assertEqual([line.split("\t")[:3] for line in lines][:2], [["0", "0", "1.0"], ["1", "10", "0.5"]])
 
     def test_lists_and_tables_show_the_latest(self):
         self.run_script("for v in (3, 2, 0.75): run.log('loss', v)\nrun.log('accuracy', 0.912345678)\n"

@@ -159,8 +159,45 @@ print('trained', flush=True)
         self.assertEqual(self.metrics(run["id"])["x"], list(range(1000)))
 
     def test_fail_fails_the_run(self):
-        run = self.run_script("Run.get_context().fail('no data')\n", code=1)
-        self.assertEqual((run["status"], run["exitCode"]), ("Failed", 1))
+        run = self.run_script("Run.get_context().fail('no data', error_code='E7')\n", code=1)
+        self.assertEqual((run["status"], run["exitCode"], run["error"]), ("Failed", 1, "E7: no data"))
+        # Also where the exit code says nothing of it.
+        run = self.run_script("Run.get_context().fail('no data')\nos._exit(0)\n", code=1)
+        self.assertEqual((run["status"], run["exitCode"], run["error"]), ("Failed", 1, "no data"))
+
+    def test_numbers_keep_their_type(self):
+        text = """
+run.log('int', 1); run.log('float', 1.0); run.log('series', 1.0); run.log('series', 2); run.log('large', 2**62)
+run.log_list('list', [1.0, 2]); run.log_row('row', a=1.0, b=2)
+"""
+        wanted = ("{'int': 1, 'float': 1.0, 'series': [1.0, 2], 'large': 4611686018427387904, 'list': [1.0, 2], "
+                  "'row': {'a': [1.0], 'b': [2]}}\n")
+        offline = self.python("run = Run.get_context()" + text + "print(run.get_metrics())").splitlines(True)[-1]
+        self.assertEqual(offline, wanted)
+        run = self.run_script("run = Run.get_context()" + text)
+        self.assertEqual(self.python(f"print(Workspace().get_run('{run['id']}').get_metrics())"), wanted)
+        self.assertIn('"last": 1.0,', self.ok("run", "metrics", run["id"], "-o", "json"))
+        self.assertIn('"last": 1,', self.ok("run", "metrics", run["id"], "-o", "json"))
+        out = self.python("run = Experiment(Workspace(), 'e').start_logging()" + text
+                          + "run.complete()\nprint(run.get_metrics())")
+        self.assertEqual(out, wanted)
+
+    def test_a_file_is_found_by_the_name_it_was_uploaded_by(self):
+        names = ["model.bin", "a b/ü.txt", " x ", "100% ?#&+.txt", "outputs/y", "logs/l.txt"]
+        upload = f"for name in {names!r}: run.upload_file(name, __file__)\n"
+        self.write("up.py", HEAD + "run = Experiment(Workspace(), 'e').start_logging()\n" + upload
+                   + "run.complete()\nprint(run.id)")
+        by_hand = self.python("exec(compile(open('up.py').read(), 'up.py', 'exec'), {'__file__': 'up.py'})").strip()
+        listed = {name if name.startswith(("outputs/", "logs/")) else f"outputs/{name}" for name in names}
+        for run_id in (self.run_script("run = Run.get_context()\n" + upload)["id"], by_hand):
+            found = json.loads(self.python(f"""
+run = Workspace().get_run('{run_id}')
+for name in {names!r}:
+    run.download_file(name, 'got')
+    assert 'upload_file' in open('got').read()
+print(json.dumps(run.get_file_names()))
+"""))
+            self.assertLessEqual(listed, set(found))
 
     def test_a_run_submits_another_from_its_script(self):
         run = self.run_script("""
@@ -260,7 +297,7 @@ class Environments(Sdk):
         for name, version in (("apple", "1.0"), ("apple", "1.1"), ("pear", "2.5")):
             wheel(wheels, name, version)
         self.write("envs/index.txt", f"--no-index\n--find-links {wheels}\n")
-        self.write("requirements.txt", "-r envs/index.txt\napple==1.0  # the old one\nazureml-core\n")
+        self.write("requirements.txt", "-r envs/index.txt\napple==1.0  # the old one\ntrainyard\n")
         self.write("conda.yml", "dependencies:\n- pip:\n  - -r envs/index.txt\n  - pear\n")
         self.write("show.py", "import os, apple\nprint(apple.version, os.environ.get('A'))\n")
 
@@ -279,7 +316,7 @@ print(run.id)
         said, made = self.submitted(
             "Environment('mine', pip_requirements='requirements.txt', environment_variables={'A': 1})")
         self.assertEqual(said, "1.0 1\n")
-        self.assertEqual((made["recipe"]["kind"], made["leftOut"]), ("venv", ["azureml-core"]))
+        self.assertEqual((made["recipe"]["kind"], made["leftOut"]), ("venv", ["trainyard"]))
         # The same as of the command line, and so made already.
         run = self.submit("--requirements", "requirements.txt", "--", "true")
         self.assertEqual(self.show(run)["environment"]["hash"], made["hash"])
@@ -359,6 +396,15 @@ print(run.id, child.id)
         self.assertEqual(done.returncode, 1)
         run = self.json("run", "list")[0]
         self.assertEqual((run["status"], run["error"]), ("Failed", "ZeroDivisionError: division by zero"))
+
+    def test_it_ends_with_its_program(self):
+        for text, status, error in (("", "Completed", None), ("1 / 0", "Failed", "ZeroDivisionError: division by zero"),
+                                    ("raise SystemExit(0)", "Completed", None),
+                                    ("import sys; sys.exit(2)", "Failed", "exit code 2")):
+            done = self.python("run = Experiment(Workspace(), 'e').start_logging()\nrun.log('x', 1)\nprint(run.id)\n"
+                               + text, check=False)
+            run = self.show(done.stdout.strip())
+            self.assertEqual((run["status"], run["error"], run["metrics"]), (status, error, {"x": 1}), done.stderr)
 
     def test_a_killed_server_loses_nothing_and_doubles_nothing(self):
         program = subprocess.Popen(

@@ -26,6 +26,19 @@ class RunLife(YardTest):
         found = list((self.scratch / "got").rglob("model.txt"))
         self.assertEqual([f.read_text() for f in found], ["42"])
 
+    def test_downloads_without_a_folder_are_in_one_named_after_the_run(self):
+        self.write("train.py", "open('outputs/model.txt', 'w').write('42')\n")
+        run = self.submit("--", "python3", "train.py")
+        self.finish(run)
+        here = self.scratch / "here"
+        here.mkdir()
+        for words in (["download"], ["download", "--snapshot"], ["download-logs"]):
+            self.ok("run", *words, run[:-2], cwd=here)
+        self.assertEqual(sorted(os.listdir(here)), [run, f"{run}-code"])
+        self.assertEqual((here / run / "outputs/model.txt").read_text(), "42")
+        self.assertTrue((here / run / "user_logs/std_log.txt").exists())
+        self.assertTrue((here / f"{run}-code/train.py").exists())
+
     def test_the_two_outputs_stay_apart_and_as_they_are(self):
         done = self.run_cli("submit", "-e", "t", "--", "sh", "-c", "printf 'out no newline'; echo err >&2")
         self.assertEqual(done.out, "out no newline")
@@ -133,6 +146,20 @@ class RunLife(YardTest):
         self.assertEqual(self.run_cli("run", "wait", run).code, 1)
         self.ok("run", "download", run, "-d", self.scratch / "got")
         self.assertTrue(list((self.scratch / "got").rglob("saved")))
+
+    def test_what_python_prints_is_seen_at_once_and_survives_a_cancel(self):
+        self.write("train.py", "import os, time\nprint('epoch 1')\ntime.sleep(60)\n")
+        run = self.submit("--", "python3", "train.py")
+        wait_until(lambda: "epoch 1" in self.console(run), "the line that is not flushed")
+        self.ok("run", "cancel", run)
+        self.assertEqual(self.finish(run)["status"], "Canceled")
+        self.assertIn("epoch 1", self.console(run))
+
+    def test_a_run_sees_no_variable_of_mlflow(self):
+        done = self.run_cli("submit", "--env-var", "PYTHONUNBUFFERED=", "--", "env")
+        self.assertIn("TRAINYARD_RUN_ID=", done.out)
+        self.assertNotIn("MLFLOW_", done.out)
+        self.assertIn("PYTHONUNBUFFERED=\n", done.out)
 
     def test_a_cancelled_queued_run_never_starts(self):
         cpus = str(len(os.sched_getaffinity(0)))

@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 from fake_yard import TOKEN, FakeServer, ServedTest, Yard
-from trainyard import (ConfigNotFound, Conflict, Denied, Experiment, NotFound, Run, RunFailed, ScriptRunConfig,
+from trainyard import (ConfigNotFound, Conflict, Denied, Experiment, NotFound, OfflineRun, Run, RunFailed, ScriptRunConfig,
                        Unavailable, UserError, Workspace)
 from trainyard.capture import capture
 
@@ -158,7 +158,8 @@ class Workspaces(ServedTest):
         Workspace.create("new", exist_ok=True, **at)
         with self.assertRaises(NotFound):
             Workspace.get("none", **at)
-        self.assertEqual(self.workspace.get_mlflow_tracking_uri(), self.server.url)
+        with self.assertRaisesRegex(UserError, "no MLflow API"):
+            self.workspace.get_mlflow_tracking_uri()
 
     def test_its_experiments_and_runs(self):
         self.yard.add_run("a", experiment="one")
@@ -265,12 +266,24 @@ class Submitting(ServedTest):
         self.experiment.submit(script="train.py")
         self.assertEqual(len(self.yard.runs), 1)
 
+    def test_arguments_that_are_a_text_are_split_as_a_shell_does(self):
+        config = ScriptRunConfig(script="train.py", arguments="--epochs 3 --name 'a b'")
+        self.assertIn("train.py --epochs 3 --name 'a b'", repr(config))
+        run = self.experiment.submit(config)
+        self.assertEqual(self.yard.runs[run.id]["command"][1:], ["train.py", "--epochs", "3", "--name", "a b"])
+        config.arguments = "--epochs 4"
+        run = self.experiment.submit(config)
+        self.assertEqual(self.yard.runs[run.id]["command"][1:], ["train.py", "--epochs", "4"])
+
     def test_what_is_wrong_is_said_before_anything_is_sent(self):
         for keywords, words in [({"script": "none.py"}, "no script 'none.py'"), ({}, "script or command"),
                                 ({"script": "train.py", "command": "x"}, "script or command"),
                                 ({"script": "train.py", "environment": 7}, "type int"),
                                 ({"script": "train.py", "run_config": "x"}, "run_config comes with a later"),
                                 ({"script": "train.py", "arguments": [object()]}, "type object"),
+                                ({"script": "train.py", "arguments": {"--n": 1}}, "type dict are not a list"),
+                                ({"script": "train.py", "arguments": 5}, "type int are not a list"),
+                                ({"script": "train.py", "arguments": "'open"}, "No closing quotation"),
                                 ({"script": "train.py", "source_directory": "no"}, "no script"),
                                 ({"command": "x", "source_directory": "/"}, "all of it would become")]:
             with self.assertRaisesRegex(UserError, words):
@@ -365,6 +378,39 @@ class Reading(ServedTest):
         self.assertEqual(run.status, "Canceled")
 
 
+class Notebooks(ServedTest):
+    def test_a_run_is_a_table_whose_texts_are_escaped(self):
+        self.yard.add_run("r", name="<b>&\"'", error="<script>\x1b" + "x" * 300, status="Failed",
+                          studioUrl="javascript:alert(1)")
+        html = self.workspace.get_run("r")._repr_html_()
+        self.assertIn("<td>r</td><td>&lt;b&gt;&amp;&quot;&#x27;</td><td>exp</td><td>Failed</td>", html)
+        self.assertIn("&lt;script&gt; xxx", html)
+        for never in ("<b>", "<script>", "javascript", "\x1b", "x" * 201):
+            self.assertNotIn(never, html)
+        self.yard.add_run("s", studioUrl='http://h/"><script>')
+        self.assertIn('<a href="http://h/&quot;&gt;&lt;script&gt;"', self.workspace.get_run("s")._repr_html_())
+        self.assertIn("<td>Running</td>", OfflineRun()._repr_html_())
+
+    def test_lists_of_runs_are_tables_and_showing_them_skips_none(self):
+        self.assertEqual(Experiment(self.workspace, "exp")._repr_html_(), "<p>no runs</p>")
+        for number in range(40):
+            self.yard.add_run(f"run-{number}")
+        runs = Experiment(self.workspace, "exp").get_runs()
+        self.assertEqual(next(runs).id, "run-39")
+        html = runs._repr_html_()
+        self.assertEqual((html.count("<tr>"), "and more" in html), (31, True))
+        self.assertEqual({call for call in self.yard.asked}, {"GET /runs"})
+        self.assertEqual([run.id for run in runs], [f"run-{number}" for number in range(38, -1, -1)])
+        self.assertEqual(Experiment(self.workspace, "exp").get_runs(tags="x")._repr_html_(), "<p>no runs</p>")
+
+    def test_a_run_whose_server_is_away_is_shown_without_a_traceback(self):
+        self.yard.add_run("r")
+        run = self.workspace.get_run("r")
+        self.server.close()
+        self.assertIn("does not answer", run._repr_html_())
+        self.restart_server()
+
+
 class Files(ServedTest):
     def setUp(self):
         super().setUp()
@@ -387,6 +433,14 @@ class Files(ServedTest):
         with self.assertRaises(NotFound):
             self.run_.download_file("outputs/none")
         self.assertEqual(sorted(os.listdir(".")), ["folder", "model.pt", "new"])
+
+    def test_without_a_folder_several_files_are_in_one_named_after_the_run(self):
+        self.run_.download_files()
+        self.assertEqual(pathlib.Path("r/outputs/a/b.txt").read_bytes(), b"b")
+        self.assertTrue(os.path.exists("r/user_logs/std_log.txt"))
+        self.assertEqual(self.run_.get_all_logs(), [os.path.join("r", "user_logs/std_log.txt")])
+        self.run_.download_files(prefix="outputs/model", output_paths=["here.pt"])
+        self.assertEqual(sorted(os.listdir(".")), ["here.pt", "r"])
 
     def test_many_files_by_their_prefix(self):
         self.run_.download_files(prefix="outputs/", output_directory="got")

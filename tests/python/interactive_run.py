@@ -184,6 +184,27 @@ class ServerAway(Interactive):
         self.assertEqual([line["v"] for line in self.yard.records[done.stdout.strip()]], list(range(100)))
         self.assertEqual(self.spools(), [])
 
+    def test_a_program_that_ends_without_complete_ends_its_run(self):
+        head = ("import os, sys\nfrom trainyard import Experiment, Workspace\n"
+                "run = Experiment(Workspace(), 'e').start_logging()\nprint(run.id, flush=True)\n")
+        for text, status, error in (
+                ("", "Completed", None), ("run.log('x', 1)\nsys.exit(0)", "Completed", None),
+                ("run.log('x', 1)\n1 / 0", "Failed", "ZeroDivisionError: division by zero"),
+                ("raise KeyboardInterrupt", "Failed", "KeyboardInterrupt"),
+                ("sys.exit(3)", "Failed", "exit code 3"), ("sys.exit('no data')", "Failed", "no data"),
+                ("run.complete()\n1 / 0", "Completed", None), ("run.fail('why')", "Failed", "why"),
+                ("child = os.fork()\nif child == 0: sys.exit(3)\nos.waitpid(child, 0)", "Completed", None),
+                ("other = Experiment(Workspace(), 'e').start_logging()\nother.complete()", "Completed", None),
+                ("try: sys.exit(3)\nexcept SystemExit: pass\nsys.exit()", "Completed", None),
+                ("os.kill(os.getpid(), 9)", "Running", None)):
+            done = subprocess.run([sys.executable, "-c", head + text], capture_output=True, text=True, timeout=60,
+                                  env=dict(os.environ, PYTHONPATH=str(PACKAGE), TRAINYARD_TOKEN=TOKEN,
+                                           TRAINYARD_SERVER=self.server.url))
+            shown = self.yard.runs[done.stdout.strip()]
+            self.assertEqual((shown["status"], shown["error"]), (status, error), text + done.stderr)
+            self.assertEqual("Traceback" in done.stderr, "Error" in (error or "") or text.endswith(("1 / 0", "Interrupt")))
+            self.assertEqual("trainyard: warning" in done.stderr, False, done.stderr)
+
     def test_a_file_that_cannot_be_sent_is_kept_here(self):
         run = self.experiment.start_logging()
         self.server.close()

@@ -11,7 +11,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 from fake_yard import PACKAGE
-from trainyard import Conflict, OfflineRun, Run, UserError
+import trainyard.script_end
+from trainyard import Conflict, NotFound, OfflineRun, Run, UserError
 
 
 class Offline(unittest.TestCase):
@@ -25,6 +26,7 @@ class Offline(unittest.TestCase):
         for name in list(os.environ):
             if name.startswith(("TRAINYARD_", "AZUREML_")):
                 del os.environ[name]
+        self.addCleanup(setattr, trainyard.script_end, "_failed", False)
         self.run_ = OfflineRun()
 
     def printed(self, act):
@@ -96,15 +98,39 @@ class Offline(unittest.TestCase):
         self.assertEqual(pathlib.Path("outputs/g.txt").read_text(), "f")
         self.assertEqual(run.experiment.name, os.path.basename(os.getcwd()))
 
-    def test_what_cannot_be_done_is_a_warning(self):
-        def act():
-            self.run_.upload_file("x", "no such file")
-            self.run_.upload_file("../x", __file__)
-            self.run_.upload_folder("x", "no such folder")
+    def test_what_raises_in_a_run_raises_here_too(self):
+        for wrong in (lambda: self.run_.upload_file("x", "no such file"),
+                      lambda: self.run_.upload_file("../x", __file__),
+                      lambda: self.run_.upload_folder("x", "no such folder")):
+            with self.assertRaises(UserError):
+                wrong()
+        with self.assertRaises(NotFound):
             self.run_.download_file("outputs/none")
-        self.printed(act)
-        self.assertEqual(self.err.count("warning"), 4, self.err)
         self.assertEqual(os.listdir("."), [])
+
+    def test_a_file_is_found_by_the_name_it_was_uploaded_by(self):
+        pathlib.Path("f").write_text("f")
+        for name, kept in (("a b/ü.txt", "outputs/a b/ü.txt"), (" x ", "outputs/ x "), ("logs/l", "logs/l")):
+            self.run_.upload_file(name, "f")
+            self.assertIn(kept, self.run_.get_file_names())
+            self.run_.download_file(name, "back")
+            self.assertEqual(pathlib.Path("back").read_text(), "f")
+        self.assertEqual([os.path.basename(path) for path in self.run_.get_all_logs("got")], ["l"])
+
+    def test_a_childs_files_are_its_own(self):
+        pathlib.Path("f").write_text("f")
+        child = self.run_.child_run()
+        child.upload_file("m.txt", "f")
+        self.assertEqual(child.get_file_names(), ["outputs/m.txt"])
+        self.assertEqual(pathlib.Path("outputs", child.id, "outputs/m.txt").read_text(), "f")
+
+    def test_fail_sets_the_exit_code_as_in_a_run(self):
+        for text, code in (("run.fail('no data', 'E7')\nprint(run.status)", 1), ("run.complete()\nprint(run.status)", 0),
+                           ("run.child_run().fail('x')\nprint(run.status)", 0)):
+            done = subprocess.run([sys.executable, "-c", "from trainyard import Run\nrun = Run.get_context()\n" + text],
+                                  env=dict(os.environ, PYTHONPATH=str(PACKAGE)), capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (code, "Running\n"), done.stderr)
+            self.assertEqual("E7: no data" in done.stderr, code == 1)
 
     def test_children_print_their_name_and_keep_their_own_metrics(self):
         def act():

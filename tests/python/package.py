@@ -1,9 +1,13 @@
 """The installable package: a pure wheel, made without a network."""
+import importlib
+import inspect
 import os
 import pathlib
+import pkgutil
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 import venv
@@ -32,7 +36,12 @@ class Package(unittest.TestCase):
         modules = {f"trainyard/{path.name}" for path in (PACKAGE / "trainyard").iterdir()
                    if path.name != "__pycache__"}
         self.assertEqual({name for name in names if name.startswith("trainyard/")}, modules)
-        self.assertTrue(all(module.endswith(".py") for module in modules))  # Flat, for the binary.
+        # Flat, for the binary. The marker says that type checkers may read the package.
+        self.assertEqual({module for module in modules if not module.endswith(".py")}, {"trainyard/py.typed"})
+        source = build_backend.build_sdist(str(self.scratch))
+        with tarfile.open(self.scratch / source) as archive:
+            packed = {"/".join(name.split("/")[1:]) for name in archive.getnames()}
+        self.assertLessEqual(modules, packed)
         done = subprocess.run([sys.executable, "-c", "import trainyard; print(trainyard.__file__)"],
                               env={"PYTHONPATH": str(self.scratch / name)}, capture_output=True, text=True)
         self.assertIn(name, done.stdout, done.stderr)
@@ -67,18 +76,48 @@ class Package(unittest.TestCase):
         self.assertIn(f'"{run_ids._ALPHABET}"', text)
 
     def test_what_is_named_is_there_and_documented(self):
-        import inspect
         import trainyard
+        self.assertEqual(trainyard.__all__, sorted(trainyard._HOME_OF))
         self.assertTrue(set(trainyard.__all__) <= set(dir(trainyard)))
-        for name in trainyard.__all__:
-            thing = getattr(trainyard, name)
-            self.assertTrue(thing.__doc__, name)
-            for member, value in inspect.getmembers(thing):
-                ours = isinstance(value, property) or inspect.isfunction(value)
-                if ours and not member.startswith("_"):
-                    self.assertTrue(inspect.getdoc(value), f"{name}.{member}")
+        for module in pkgutil.iter_modules(trainyard.__path__):
+            module = importlib.import_module(f"trainyard.{module.name}")
+            self.assertTrue(module.__doc__, module.__name__)
+            for name, thing in vars(module).items():
+                if name.startswith("_") or getattr(thing, "__module__", None) != module.__name__:
+                    continue
+                if inspect.isfunction(thing) or inspect.isclass(thing):
+                    self.assertTrue(thing.__doc__, f"{module.__name__}.{name}")
+                for member, function in functions_of(thing) if inspect.isclass(thing) else ():
+                    self.assertTrue(inspect.getdoc(getattr(thing, member)), f"{module.__name__}.{name}.{member}")
         with self.assertRaises(AttributeError):
             trainyard.no_such_name
+
+    def test_what_is_named_has_type_hints(self):
+        import trainyard
+        from trainyard.interactive_run import InteractiveRun
+        from trainyard.run_list import RunIterator
+        from trainyard.script_run import ScriptRun
+        for thing in [getattr(trainyard, name) for name in trainyard.__all__] + [InteractiveRun, ScriptRun, RunIterator]:
+            for name, function in functions_of(thing, "__init__"):
+                signature = inspect.signature(function)
+                without = [parameter.name for parameter in list(signature.parameters.values())
+                           if parameter.annotation is parameter.empty and parameter.name != "self"]
+                if signature.return_annotation is signature.empty:
+                    without.append("return")
+                self.assertEqual(without, [], f"{thing.__name__}.{name}")
+
+    def test_an_installation_has_the_marker_for_type_checkers(self):
+        glob, = re.findall(r"file\(GLOB files (.*?)\)", (ROOT / "CMakeLists.txt").read_text(), re.S)
+        self.assertEqual(re.findall(r"python/trainyard/(\S+?)\"", glob), ["*.py", "py.typed"])
+        self.assertTrue((PACKAGE / "trainyard/py.typed").exists())
+
+
+def functions_of(thing, *more):
+    """The public methods of a class, properties by their getters, and those named in `more`."""
+    for name, value in inspect.getmembers(thing):
+        function = value.fget if isinstance(value, property) else value
+        if inspect.isfunction(function) and (not name.startswith("_") or name in more):
+            yield name, function
 
 
 if __name__ == "__main__":

@@ -267,6 +267,7 @@ class Labels(InRun):
         run = ScriptRun()
         run.tag("own", 2)
         self.assertEqual(run.get_tags(), {"t": "1", "own": "2"})
+        self.assertEqual(run.get_details()["tags"], {"t": "1", "own": "2"})
         self.assertEqual(run.display_name, "shown")
         with self.assertRaises(Conflict):
             run.add_properties({"p": "2"})
@@ -450,6 +451,20 @@ class Files(InRun):
         child.upload_file("outputs/sub/m ü.txt", self.work / "m.txt")
         self.assertEqual(yard.outputs, {(child.id, "sub/m ü.txt"): b"m"})
 
+    def test_its_own_files_are_listed_while_it_runs(self):
+        self.run_.upload_file("a b/ü.txt", _file(self.work / "f", "x"))
+        self.run_.upload_file("logs/l.txt", self.work / "f")
+        self.assertEqual(self.run_.get_file_names(), ["outputs/a b/ü.txt", "logs/l.txt"])
+        yard = Yard()
+        yard.add_run(self.run_.id)
+        yard.files[self.run_.id, "logs/l.txt"] = ("log", b"x")
+        server = FakeServer(yard)
+        self.addCleanup(server.close)
+        os.environ["TRAINYARD_SERVER"] = server.url
+        run = ScriptRun()
+        self.assertEqual(run.get_file_names(), ["logs/l.txt", "outputs/a b/ü.txt"])
+        self.assertEqual(run.child_run().get_file_names(), [])  # The server does not know it yet.
+
     def test_its_own_outputs_can_be_fetched_while_it_runs(self):
         (self.work / "outputs/a.txt").write_text("a")
         target = self.work / "copy.txt"
@@ -472,9 +487,13 @@ class Ends(InRun):
     def test_complete_changes_nothing_and_fail_makes_the_exit_code_1(self):
         head = "from trainyard import Run\nrun = Run.get_context()\n"
         self.assertEqual(self.script(head + "run.complete()").returncode, 0)
-        done = self.script(head + "run.fail('no data')\nprint('last words')")
+        done = self.script(head + "run.fail('no data', error_code=7)\nprint('last words')")
         self.assertEqual((done.returncode, done.stdout), (1, "last words\n"))
         self.assertIn("no data", done.stderr)
+        end, = self.lines()
+        self.assertEqual((end["k"], end["v"], end["e"]), ("end", "Failed", "7: no data"))
+        self.assertEqual(self.script(head + "run.fail(KeyError('x'))").returncode, 1)
+        self.assertEqual(self.lines()[-1]["e"], "KeyError: 'x'")
         self.assertEqual(self.script(head + "with run: run.log('x', 1)").returncode, 0)
         self.assertEqual(self.script(head + "with run: raise SystemExit(3)").returncode, 3)
 

@@ -15,11 +15,12 @@ namespace trainyard::cli {
 namespace {
 
 constexpr Option kLogsOptions[] = {
-    {"--output-dir -d --directory", Takes::value, "DIR", "Where to put them; made if need be."},
+    {"--output-dir -d --directory", Takes::value, "DIR",
+     "Where to put them (default: a folder named after the run)."},
 };
 constexpr Option kDownloadOptions[] = {
     {"--output-dir -d --directory", Takes::value, "DIR",
-     "Where to put it; else the current folder."},
+     "Where to put it (default: a folder named after the run, RUN-code for the code)."},
     {"--snapshot", Takes::nothing, "", "The code as it was submitted, instead of the outputs."},
 };
 
@@ -132,6 +133,16 @@ Result<RunSource> parse_source(const std::string& word) {
   return source;
 }
 
+// -d, or a folder that is named after the run, so that downloads of several do not mix.
+Result<fs::path> download_folder(Context& context, client::Api& api, const RunId& id,
+                                 const std::string& suffix = {}) {
+  if (context.args().has("output-dir")) return fs::path(context.args().value("output-dir"));
+  TRY_SET(const Json run, api.run(id));
+  const std::string name = cell_of(run, "id");
+  TRY(check_name(name, "run"));
+  return fs::path(name + suffix);
+}
+
 }  // namespace
 
 constinit const std::span<const Option> kRunDownloadLogsOptions = kLogsOptions;
@@ -151,11 +162,9 @@ Result<Fetched> fetch_logs(Context& context, const RunId& id, const fs::path& fo
 }
 
 Result<int> run_download_logs(Context& context) {
-  if (!context.args().has("output-dir")) {
-    return fail(ErrorKind::invalid, "where to?", "Give a folder with -d DIR.");
-  }
   TRY_SET(const RunId id, context.chosen_run());
-  const fs::path folder = context.args().value("output-dir");
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const fs::path folder, download_folder(context, *api, id));
   TRY_SET(const Fetched logs, fetch_logs(context, id, folder));
   TRY(say_done(context, "logs", logs.files, logs.bytes, folder));
   return kExitOk;
@@ -166,7 +175,7 @@ Result<int> run_download(Context& context) {
   TRY_SET(client::Api * api, context.api());
   const bool code = context.args().has("snapshot");
   // The outputs keep their folder's name, as scripts know it; the code is the folder.
-  const fs::path folder = context.args().value("output-dir", ".");
+  TRY_SET(const fs::path folder, download_folder(context, *api, id, code ? "-code" : ""));
   const fs::path into = code ? folder : folder / "outputs";
   TRY_SET(const snapshot::Tree tree, code ? api->snapshot(id) : api->outputs(id));
   Progress progress(context.clock(), "download", context.shows_progress());
