@@ -1,4 +1,5 @@
 """Garbage collection: what nothing refers to goes, beside writers and through kill -9."""
+import datetime
 import hashlib
 import json
 import os
@@ -12,6 +13,10 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 sys.path.insert(0, str(ROOT / "bench"))
 from gc_bench import OLD_S, collect_beside_writers, fill
 from yard import YardTest, alive, main, wait_until
+
+
+def parse_time(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 class Collection(YardTest):
@@ -41,7 +46,11 @@ class Collection(YardTest):
         self.age()
         self.assertEqual(self.json("server", "gc", "--dry-run")["removedBlobs"], 1)
         self.assertEqual(len(self.blobs()), len(before) + 1)
-        self.assertIn("1 removed", self.ok("server", "gc", "-o", "table"))
+        shown = self.ok("server", "gc", "--dry-run", "-o", "table")
+        self.assertRegex(shown, r"WHAT +WOULD BE REMOVED +OF +SIZE\nblobs +1 +\d+ +15 B\nfolders of deleted runs +0 *\n")
+        self.assertIn("Nothing was removed.", shown)
+        self.assertEqual(len(self.blobs()), len(before) + 1)
+        self.assertRegex(self.ok("server", "gc", "-o", "table"), r"WHAT +REMOVED +OF +SIZE\nblobs +1 +\d+ +15 B\n")
         self.assertEqual(self.blobs(), before)
         self.check_is_whole()
         self.ok("run", "download", run, "-d", self.scratch / "out")
@@ -103,14 +112,30 @@ class Collection(YardTest):
         self.check_is_whole()
         self.ok("experiment", "delete", "test", "-y")
         self.assertEqual(self.json("run", "list"), [])
+        deleted = self.json("run", "list", "--deleted")
+        self.assertEqual(len(deleted), 2)
+        week = parse_time(deleted[0]["restorableUntil"]) - parse_time(deleted[0]["deletedAt"])
+        self.assertEqual(week, datetime.timedelta(days=7))
+        head, row, *_ = self.ok("run", "list", "--deleted", "-o", "table").splitlines()
+        self.assertRegex(head, r"RUN +EXPERIMENT +STATUS +USER +DELETED +RESTORABLE UNTIL")
+        self.assertIn(deleted[0]["restorableUntil"], row)
         self.assertEqual(self.json("experiment", "restore", "test")["restored"], 2)
+        self.assertEqual(self.json("run", "list", "--deleted"), [])
         live = self.submit("--", "sleep", "1000")
         self.assertIn(f"run cancel {live}", self.refused(5, "run", "delete", live, "-y"))
         self.ok("run", "cancel", live)
         self.finish(live)
         self.ok("workspace", "update", "--retention", "90d")
         self.assertEqual(self.json("workspace", "show")["retentionSeconds"], 90 * 24 * 3600)
+        for command in (("workspace", "show"), ("workspace", "list")):
+            head, row, *_ = self.ok(*command, "-o", "table").splitlines()
+            self.assertIn("RETENTION", head)
+            self.assertIn(" 90d ", row)
         self.refused(2, "workspace", "update", "--retention", "1h")
+        error = self.refused(2, "workspace", "update", "--retention", "90")
+        self.assertIn("--retention: '90' is 90s", error)
+        self.assertIn("90d", error)
+        self.assertNotIn("retentionSeconds", error)
 
     def test_the_key_is_left_out_of_a_backup_and_given_at_the_restore(self):
         self.ok("secret", "set", "password", input="correct horse", stdin=None)

@@ -16,34 +16,31 @@ uint64_t count_of(const Json& json, const char* key) { return json.value(key, ui
 
 std::string size_of(const Json& json, const char* key) { return format_size(count_of(json, key)); }
 
+// One line for each kind of thing, zeros too: an empty answer would not say what was searched.
 std::string report_words(const Json& report) {
-  const bool dry_run = report.value("dryRun", false);
-  const std::string removed = dry_run ? "would be removed" : "removed";
-  std::string text;
-  if (count_of(report, "expiredRuns") > 0) {
-    text += cell_of(report, "expiredRuns") + " runs older than their workspace keeps them " +
-            (dry_run ? "would be deleted" : "deleted") + "\n";
-  }
-  if (count_of(report, "removedRuns") > 0) {
-    text += cell_of(report, "removedRuns") + " deleted runs " + removed + "\n";
-  }
+  const bool dry = report.value("dryRun", false);
+  Table table{{"WHAT", dry ? "WOULD BE REMOVED" : "REMOVED", "OF", "SIZE"}, {}};
+  table.rows.push_back({"blobs", cell_of(report, "removedBlobs"), cell_of(report, "blobs"),
+                        size_of(report, "removedBytes")});
+  table.rows.push_back({"folders of deleted runs", cell_of(report, "removedFolders"), "", ""});
+  table.rows.push_back({"environments", cell_of(report, "removedEnvironments"), "",
+                        size_of(report, "environmentBytes")});
+  table.rows.push_back({"runs past restoring", cell_of(report, "removedRuns"), "", ""});
+  table.rows.push_back({"runs past their retention", cell_of(report, "expiredRuns"), "", ""});
+  std::string text = render_table(table, {});
   if (count_of(report, "damagedTrees") > 0) {
     text += cell_of(report, "damagedTrees") +
             " trees are damaged, so the blobs they list are not known: every blob is kept. Find "
             "their runs with: trainyard server check --content\n";
   }
-  text += cell_of(report, "blobs") + " blobs looked at: " + cell_of(report, "removedBlobs") + " " +
-          removed + ", " + size_of(report, "removedBytes") + "\n";
   if (count_of(report, "youngBlobs") > 0) {
-    text += cell_of(report, "youngBlobs") + " unused blobs of " + size_of(report, "youngBytes") +
-            " are younger than a day and stay for now\n";
+    text += "Unused but younger than a day, kept for now: " + cell_of(report, "youngBlobs") +
+            " blobs, " + size_of(report, "youngBytes") + "\n";
   }
-  if (count_of(report, "removedFolders") > 0) {
-    text += cell_of(report, "removedFolders") + " folders of runs that are gone " + removed + "\n";
-  }
-  if (count_of(report, "removedEnvironments") > 0) {
-    text += cell_of(report, "removedEnvironments") + " unused environments " + removed + ", " +
-            size_of(report, "environmentBytes") + "\n";
+  if (dry) {
+    text +=
+        "Nothing was removed. To remove it: trainyard server gc\n"
+        "Not counted: the files of runs that are past restoring or past their retention.\n";
   }
   return text;
 }
