@@ -3,18 +3,22 @@
 Every block of commands is run, unless the line before it says "Needs …:". At a ^C in its output a command gets a
 Ctrl-C.
 """
+import functools
+import itertools
 import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from support.yard import FINAL, ROOT, YardTest, main, wait_until
+from support.yard import FINAL, ROOT, TRAINYARD, YardTest, main, wait_until
 
 STEP_S = 240
 NEEDS_MAX = 1  # Blocks that are not run.
+INTERNAL = ("node own", "supervise")  # They have manuals, and are not in the help.
 
 
 def blocks():
@@ -99,6 +103,43 @@ class Readme(YardTest):
             cwd=self.scratch, env={**self.env, "PATH": os.environ["PATH"]}, capture_output=True, text=True)
         self.assertEqual(found.stdout.splitlines(), [str(ROOT / "build/release/trainyard"),
                                                      str(ROOT / "python/trainyard/__init__.py")], found.stderr)
+
+
+class Docs(unittest.TestCase):
+    def test_every_command_in_the_docs_exists_with_its_options(self):
+        texts = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md"),
+                 *ROOT.glob("src/cli/**/*.md"), ROOT / "python/README.md"]
+        wrong = []
+        for path in texts:
+            for line in command_lines(path.read_text(encoding="utf-8")):
+                wrong += [f"{path.relative_to(ROOT)}: {line}: {why}" for why in mistakes(line)]
+        self.assertEqual(wrong, [])
+
+
+def command_lines(text):
+    """Calls of trainyard in blocks of commands and in `…`."""
+    for block in re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S):
+        yield from re.findall(r"^(?:\$ |.*\$\()?(trainyard [^)|#\n]*)", block.replace("\\\n", " "), re.M)
+    yield from re.findall(r"`(trainyard [^`]+)`", text)
+
+
+@functools.cache
+def help_of(name):
+    return subprocess.run([TRAINYARD, *name.split(), "--help"], capture_output=True, text=True, check=True).stdout
+
+
+def mistakes(line):
+    """What the program does not know of the line, which may leave out values."""
+    words = line.split(" -- ")[0].split()[1:]
+    spelled = list(itertools.takewhile(re.compile("[a-z][a-z-]*$").match, words))
+    names = [" ".join(spelled[:count]) for count in range(len(spelled), 0, -1)]
+    commands = re.findall(r"^  (\S+(?: \S+)*)  +\S", help_of("").split("COMMANDS")[1], re.M)
+    name = next((name for name in names if name in commands or name in INTERNAL), "")
+    # The name of a group alone is fine.
+    if names and not name and not any(command.startswith(f"{names[0]} ") for command in commands):
+        return ["no such command"]
+    return [f"no option {word}" for word in words
+            if re.fullmatch("--[a-z][a-z-]*", word) and name and not re.search(rf"{word}\b", help_of(name))]
 
 
 if __name__ == "__main__":
