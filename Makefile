@@ -6,7 +6,7 @@ T ?=
 # uv alone, where scripts/install-uv could get it.
 export PATH := $(CURDIR)/build/tools/bin:$(PATH)
 
-.PHONY: help packages build test demo bench torture sim fuzz gpu lint format install clean
+.PHONY: help packages build test demo bench torture sim fuzz gpu lint format dist install clean
 
 help:  # Lists the commands
 	@sed -n 's/^\([a-z]*\):.*#  *\(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -61,6 +61,11 @@ lint:  # clang-format and clang-tidy over all files
 
 format:  # Writes all C++ as clang-format wants it
 	@scripts/check-format --fix
+
+dist: build  # A wheel, a .deb and a tarball in build/dist, for any glibc of 2.31 or newer
+	@scripts/unpack-debian11
+	@cmake --build --preset release -j $(JOBS) --target trainyard-portable
+	@scripts/dist
 
 install: build  # Binary, Python package, manuals, completion under PREFIX=/usr/local
 	@cmake --install build/release --prefix $(PREFIX)

@@ -1,24 +1,30 @@
 """Builds the wheel and the source archive of this folder (PEP 517, PEP 660) with nothing but the
-standard library."""
+standard library. scripts/dist adds the binary to the wheel."""
 import base64
 import hashlib
 import io
 import pathlib
 import re
 import tarfile
+import time
 import zipfile
 
 _HERE = pathlib.Path(__file__).resolve().parent
-_WHEEL = "Wheel-Version: 1.0\nGenerator: trainyard\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-_TIME = (2020, 1, 1, 0, 0, 0)  # The same files make the same archive.
+_PURE = "py3-none-any"
+_TIME = 1577836800  # The same files make the same archive.
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    return _write_wheel(wheel_directory, {name: (_HERE / name).read_bytes() for name in _sources()})
+    return write_wheel(wheel_directory, package_files())
+
+
+def package_files():
+    """What a wheel has of the package: bytes by their path."""
+    return {name: (_HERE / name).read_bytes() for name in _sources()}
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    return _write_wheel(wheel_directory, {"trainyard.pth": f"{_HERE}\n".encode()})
+    return write_wheel(wheel_directory, {"trainyard.pth": f"{_HERE}\n".encode()})
 
 
 def build_sdist(sdist_directory, config_settings=None):
@@ -53,20 +59,25 @@ def _metadata():
             f"Description-Content-Type: text/markdown\n\n{readme}")
 
 
-def _write_wheel(folder, files):
+def version():
+    return _project()["version"]
+
+
+def write_wheel(folder, files, tag=_PURE, made_at=_TIME):
+    """Writes a wheel of these files and returns its name. `made_at` is in seconds since 1970."""
     base = "{name}-{version}".format(**_project())
     info = f"{base}.dist-info"
-    files = dict(files, **{f"{info}/METADATA": _metadata().encode(),
-                           f"{info}/WHEEL": _WHEEL.encode()})
+    wheel = f"Wheel-Version: 1.0\nGenerator: trainyard\nRoot-Is-Purelib: {str(tag == _PURE).lower()}\nTag: {tag}\n"
+    files = dict(files, **{f"{info}/METADATA": _metadata().encode(), f"{info}/WHEEL": wheel.encode()})
     record = "".join(f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    name = f"{base}-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / name, "w", zipfile.ZIP_DEFLATED) as wheel:
+    name = f"{base}-{tag}.whl"
+    with zipfile.ZipFile(pathlib.Path(folder) / name, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in files.items():
-            entry = zipfile.ZipInfo(path, _TIME)
-            entry.external_attr = 0o100644 << 16
+            entry = zipfile.ZipInfo(path, time.gmtime(made_at)[:6])
+            entry.external_attr = (0o100755 if ".data/scripts/" in path else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            wheel.writestr(entry, data)
+            archive.writestr(entry, data)
     return name
 
 

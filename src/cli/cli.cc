@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "base/version.h"
 #include "cli/commands/commands.h"
 #include "cli/compute_options.h"
 #include "cli/console.h"
@@ -236,6 +235,8 @@ const Command kCommands[] = {
      "(-r RUN | -n TARGET) [--node N|NAME… | --all] -- CMD [ARG]…", kNodeExecOptions, kNone, 0,
      Rest::apart, node_exec},
     {"doctor", "Check this machine", "", kNone, kNone, 0, Rest::words, doctor},
+    {"version", "Show the version and the commit it was built from", "", kNone, kNone, 0,
+     Rest::words, version},
     {"completion", "Print a shell's completion script", "bash|zsh|fish", kNone, kNone, 1,
      Rest::words, completion},
     {"__complete", "Say what a word can become", "-- WORD…", kNone, kNone, 0, Rest::apart,
@@ -400,7 +401,7 @@ int run(std::span<const std::string> words) {
   const bool help = help_word || asks_for_help(find_command(name), split.left);
   if (split.name.empty()) {
     if (asks_for(split.left, "--version", "--version")) {
-      return show("trainyard " + std::string(kVersion) + "\n");
+      return show(version_line());
     }
     if (help || split.left.empty()) return show(group_help("", kCommands));
     const auto args = Args::parse({{kCommon}}, split.left);

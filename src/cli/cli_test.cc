@@ -8,10 +8,13 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/version.h"
 #include "cli/exit.h"
+#include "wire/json.h"
 
 using namespace trainyard;
 using namespace trainyard::cli;
+using trainyard::wire::Json;
 
 namespace {
 
@@ -66,7 +69,15 @@ TEST_CASE("help is there at every level and goes to stdout") {
     CHECK(result.errors.empty());
   }
   CHECK(has(ran({"run", "list", "--help"}).out, "trainyard run list --last 10"));
-  CHECK(has(ran({"--version"}).out, "trainyard "));
+}
+
+TEST_CASE("the version is shown as a line and as JSON, without a server") {
+  const std::string line = ran({"--version"}).out;
+  CHECK(line.starts_with("trainyard " + std::string(kVersion)));
+  CHECK(ran({"version", "-o", "table"}).out == line);
+  const Json shown = Json::parse(ran({"version", "-o", "json"}).out);
+  CHECK(shown["version"] == kVersion);
+  CHECK(shown.contains("commit"));
 }
 
 TEST_CASE("--help of the user's own command is not ours") {

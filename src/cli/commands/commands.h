@@ -204,6 +204,8 @@ extern const std::span<const Option> kNodeChoice;
 extern const std::span<const Option> kNodeForce;
 
 Result<int> doctor(Context& context);
+Result<int> version(Context& context);
+std::string version_line();  // "trainyard 0.1.0 (31d2755c1a52)\n"; also that of --version.
 Result<int> completion(Context& context);
 Result<int> complete_words(Context& context);  // "__complete"
 
