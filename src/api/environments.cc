@@ -300,13 +300,12 @@ void Environments::add_sandbox(env::Settings& settings, const Wanted& wanted, Jo
              "): an admin asks, so it is built as the server's account.");
     return;
   }
-  settings.refusal =
-      Error{ErrorKind::denied,
-            "building it runs code of packages, as the server's account since there is no sandbox "
-            "for it: " +
-                why.message,
-            "An admin may build it: trainyard environment build. Or make a sandbox possible: " +
-                why.hint};
+  settings.refusal = Error{
+      ErrorKind::denied,
+      "only an admin's environments are built on this server, since builds have no sandbox: " +
+          why.message,
+      "An admin may build it: trainyard environment build. Or make a sandbox possible: " +
+          why.hint};
 }
 
 // What was made once is made the same again, though it was taken away meanwhile: exact versions

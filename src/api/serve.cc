@@ -20,6 +20,7 @@
 #include "base/variables.h"
 #include "base/version.h"
 #include "engine/local.h"
+#include "env/install.h"
 #include "wire/json.h"
 
 namespace trainyard::api {
@@ -231,7 +232,7 @@ void Serving::open_environments() {
                          .cache = options_.home.cache() / "packages",
                          .blobs = options_.home.blobs()};
   // Removes what builds of a killed server left behind.
-  static_cast<void>(remove_tree(settings.cache / "builds").has_value());
+  static_cast<void>(remove_tree(settings.cache / env::kWheels / env::kBuilds).has_value());
   environments_ = std::make_unique<Environments>(Environments::Parts{
       .clock = *clock_,
       .log = *log_,

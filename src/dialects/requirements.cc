@@ -150,6 +150,7 @@ class RequirementsReader {
   Status line(std::string_view whole, const std::string& place, const fs::path& folder, As as) {
     const std::string text = parse_requirement(whole).text;
     if (text.empty()) return {};
+    TRY(check_one_line(text));
     if (!text.starts_with('-')) return package(text, place, as);
     if (const auto other = value_of(text, "-r", "--requirement")) {
       return other_file(*other, "-r", folder, as);

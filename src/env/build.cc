@@ -55,6 +55,8 @@ class Measure {
 
 Result<Realised> build_kind(const Environment& environment, const fs::path& folder,
                             const Settings& settings, Watcher& watcher) {
+  const bool by_engine = environment.recipe.kind == EnvironmentKind::container;
+  if (settings.refusal && !by_engine) return std::unexpected(*settings.refusal);
   switch (environment.recipe.kind) {
     case EnvironmentKind::venv:
       return build_venv(environment, folder, settings, watcher);

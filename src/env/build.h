@@ -22,8 +22,8 @@ struct Settings {
   std::string engine_socket;      // Of docker or podman; empty: the usual places are looked at.
   std::string registry_password;  // Of Environment::registry.
   std::optional<Sandbox> sandbox = {};  // For every program of a build; absent: as we are.
-  // Set where code of packages must not run: there is no sandbox, and whoever asks is no admin. It
-  // says why.
+  // Set where packages must not be installed: there is no sandbox, and whoever asks is no admin. It
+  // says why. Images are built all the same: their engine confines them.
   std::optional<Error> refusal = {};
 };
 

@@ -282,10 +282,78 @@ TEST_CASE("without uv and pip it says what to install") {
   CHECK(made.error().hint.find("apt-get install python3-pip") != std::string::npos);
 }
 
+TEST_CASE("without a sandbox nothing is installed for those who are no admins") {
+  VenvPlace place;
+  place.settings.refusal = Error{ErrorKind::denied, "no sandbox", "Install bubblewrap."};
+  const auto refused = place.build_in("refused", place.environment({"tyone"}));
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().kind == ErrorKind::denied);
+  CHECK(refused.error().hint == "Install bubblewrap.");
+  CHECK(place.recorder.lines.empty());
+}
+
+// An uv that tells what it may do.
+struct ToldByUv : VenvPlace {
+  ToldByUv() {
+    write_program(temp.path() / "bin" / "uv",
+                  "echo \"$1 with $UV_CACHE_DIR\"; mkdir -p root\n"
+                  "for each in pythons wheels/uv; do\n"
+                  "  (echo x >" +
+                      settings.cache.string() +
+                      "/$each/planted) 2>/dev/null\n"
+                      "done\n"
+                      "exit 0\n");
+    settings.variables["PATH"] = (temp.path() / "bin").string() + ":" + settings.variables["PATH"];
+    REQUIRE(make_dirs(settings.cache / "pythons"));
+  }
+};
+
+TEST_CASE("what installs wheels may write to the shared cache, not to what is kept beside it") {
+  ToldByUv place;
+  auto opened = open_sandbox({place.temp.path() / "home"});
+  if (!opened) {
+    MESSAGE("skipped: " << opened.error().message);
+    return;
+  }
+  place.settings.sandbox = *std::move(opened);
+  static_cast<void>(place.build_in("made", place.environment({})).has_value());
+  CHECK(
+      place.recorder.text().contains("venv with " + (place.settings.cache / "wheels/uv").string()));
+  CHECK(fs::exists(place.settings.cache / "wheels/uv" / "planted"));
+  CHECK_FALSE(fs::exists(place.settings.cache / "pythons" / "planted"));
+}
+
+TEST_CASE("only wheels come into the shared cache: all else has a cache of its own") {
+  struct Row {
+    std::string line;
+    bool shared;
+  };
+  for (const Row& row : std::vector<Row>{
+           {"tyone==1.0", true},
+           {"tyone @ https://host/tyone-1.0-py3-none-any.whl#sha256=12 ; python_version>'3'", true},
+           {"tyone @ git+https://host/tyone@0123", false},
+           {"tyone @ git+https://host/tyone.whl", false},
+           {"tyone @ https://host/tyone-1.0.tar.gz", false},
+           {"https://host/tyone-1.0.zip?x.whl", false}}) {
+    CAPTURE(row.line);
+    ToldByUv place;
+    Environment asked = place.environment({});
+    asked.lock = {row.line};
+    static_cast<void>(place.build_in("made", asked).has_value());
+    const std::string shared = "pip with " + (place.settings.cache / "wheels/uv").string();
+    const std::string own = "pip with " + (place.temp.path() / "made" / "cache").string();
+    CHECK(place.recorder.text().contains(row.shared ? shared : own));
+    CHECK_FALSE(place.recorder.text().contains(row.shared ? own : shared));
+  }
+}
+
 TEST_CASE("lines that are no packages are refused, whoever sends them") {
   VenvPlace place;
   CHECK(place.build_in("a", place.environment({"-r /etc/passwd"})).error().kind ==
         ErrorKind::invalid);
+  CHECK(place.build_in("d", place.environment({" -r /etc/passwd"})).error().kind ==
+        ErrorKind::invalid);
+  CHECK(place.build_in("e", place.environment({"tyone \\"})).error().kind == ErrorKind::invalid);
   CHECK(place.build_in("b", place.environment({"tyone\n-r /etc/passwd"})).error().kind ==
         ErrorKind::invalid);
   Environment asked = place.environment({"tyone"});

@@ -18,7 +18,7 @@ constexpr auto kAskShim = milliseconds(20'000);
 Status check_lines(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     TRY(check_one_line(line));
-    if (!line.starts_with('-')) continue;
+    if (!trim(line).starts_with('-')) continue;
     return fail(ErrorKind::invalid, "'" + line + "' is no package",
                 "Options of packages belong to the recipe's options, other files' lines to its "
                 "packages.");
@@ -116,14 +116,9 @@ Variables plain_variables(const Settings& settings) {
   for (const char* name :
        {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PIP_TARGET",
         "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV", "PIP_REQUIREMENT", "PIP_PYTHON",
-        "UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_TARGET", "UV_PROJECT", "UV_WORKING_DIR", "RUST_LOG"}) {
+        "UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_TARGET", "UV_PROJECT", "UV_WORKING_DIR",
+        "UV_COMPILE_BYTECODE", "RUST_LOG"}) {
     variables.erase(name);
-  }
-  // A requirements file may name variables, "${NAME}": whoever wrote it is to learn none of ours.
-  if (settings.refusal) {
-    std::erase_if(variables, [](const auto& each) {
-      return each.first != "HOME" && !is_build_variable(each.first);
-    });
   }
   variables["NO_COLOR"] = "1";
   return variables;

@@ -34,6 +34,12 @@ Status write_install(const Environment& environment, const std::vector<std::stri
 // " --hash=sha256:…" by a package's name: what its artifact has to be.
 using Hashes = std::map<std::string, std::string>;
 
+// In Settings::cache: the cache that uv's installations of wheels share, and the folders of those
+// under way. They are writable in the sandbox of such an installation, and nothing else of
+// Settings::cache is; as one mount, so that files are linked from the cache.
+inline constexpr const char* kWheels = "wheels";
+inline constexpr const char* kBuilds = "builds";
+
 // By uv: first the exact versions, then the wheels of these, which runs no code of packages and
 // shares a cache; only where one has no wheel is it built, with a cache of its own.
 Result<Hashes> install_by_uv(const fs::path& uv, const Install& install, const Settings& settings,
@@ -50,7 +56,8 @@ using IsLogged = std::function<bool(std::string_view line)>;
 Status run_step(const Program& program, std::string_view name, const Install& install,
                 Watcher& watcher, const IsLogged& is_logged, const OnTick& on_tick = {});
 
-// The machine's variables without those that say where else to install, or what else to import.
+// The machine's variables without those that say where else to install, what else to import, or to
+// compile modules: that is done later (compile.h).
 Variables plain_variables(const Settings& settings);
 
 // The program in the sandbox, where there is one: it sees the interpreter, itself, what the

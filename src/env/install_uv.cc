@@ -126,10 +126,10 @@ class UvInstall {
       TRY_SET(lines, find_exact(install_.lines, Needs::too));
     }
     const bool alone = resolves || install_.exact;
+    if (builds_a_package(lines)) return build_apart(lines, alone);
     const Status wheels = install_wheels(lines, alone);
     if (wheels) return hashes_in(lines);
     if (!needs_building(wheels.error())) return std::unexpected(wheels.error());
-    if (settings_.refusal) return std::unexpected(refused(wheels.error()));
     watcher_.line("A package has no wheel: it is built, with a cache of its own.");
     TRY(remove_tree(install_.root()));
     return build_apart(lines, alone);
@@ -143,17 +143,27 @@ class UvInstall {
                                 [](const std::string& line) { return !hashes_of(line).empty(); });
   }
 
+  // Whether a line names something else than a wheel. The shared cache takes wheels alone: git and
+  // the code of packages work with a cache of their own.
+  bool builds_a_package(const std::vector<std::string>& lines) const {
+    const auto is_no_wheel = [](const std::string& line) {
+      std::string text = parse_requirement(line).text;
+      text = text.substr(0, text.find(" --hash"));
+      text = text.substr(0, text.find(" ;"));
+      if (text.find('/') == std::string::npos) return false;  // A package of an index.
+      return text.find("git+") != std::string::npos ||
+             !trim(text.substr(0, text.find_first_of("#?"))).ends_with(".whl");
+    };
+    return std::ranges::any_of(lines, is_no_wheel) ||
+           std::ranges::any_of(install_.options,
+                               [](const PipOption& each) { return each.name == "--no-binary"; });
+  }
+
   static bool needs_building(const Error& error) {
     return error.message.find("no usable wheels") != std::string::npos ||
            error.message.find("ource distribution") != std::string::npos ||
            error.message.find("rom source") != std::string::npos ||
            error.message.find("--no-build") != std::string::npos;
-  }
-
-  Error refused(const Error& why) const {
-    Error error = *settings_.refusal;
-    error.message = why.message + ": " + error.message;
-    return error;
   }
 
   Program step(std::vector<std::string> words, const fs::path& folder,
@@ -215,26 +225,18 @@ class UvInstall {
     for (std::string& word : arguments_of(install_.options)) {
       if (word != "--require-hashes") words.push_back(std::move(word));
     }
-    std::unique_ptr<Apart> apart;
-    if (settings_.refusal) {
-      words.emplace_back("--no-build");
-    } else {
-      TRY_SET(apart, Apart::begin(settings_, folder));
-    }
-    const fs::path cache = folder / "cache";
+    TRY_SET(const std::unique_ptr<Apart> apart, Apart::begin(settings_, folder));
     const auto is_logged = [](std::string_view line) {
       return !trim(line).starts_with("--hash=") && !line.ends_with('\\');
     };
     watcher_.progress("resolving");
     std::vector<fs::path> seen = {folder};
     if (install_.made) seen.push_back(install_.root());  // Its interpreter.
-    const Status resolved = run_step(in_sandbox(step(std::move(words), folder, cache), install_,
-                                                settings_, Code::packages, seen, folder / "tmp"),
-                                     "uv", install_, watcher_, is_logged);
-    if (apart) TRY(apart->end());
-    if (!resolved && settings_.refusal && needs_building(resolved.error())) {
-      return std::unexpected(refused(resolved.error()));
-    }
+    const Status resolved =
+        run_step(in_sandbox(step(std::move(words), folder, apart->cache()), install_, settings_,
+                            Code::packages, seen, apart->scratch()),
+                 "uv", install_, watcher_, is_logged);
+    TRY(apart->end());
     TRY(resolved);
     const fs::path file = folder / "exact.txt";
     std::error_code none;
@@ -268,8 +270,9 @@ class UvInstall {
   // copied.
   Status install_wheels(const std::vector<std::string>& lines, bool alone) {
     const std::string own = variable(variables_, "UV_CACHE_DIR");
-    const fs::path cache = own.empty() ? settings_.cache / "uv" : fs::path(own);
-    const fs::path builds = settings_.cache / "builds";
+    const fs::path wheels = settings_.cache / kWheels;
+    const fs::path cache = own.empty() ? wheels / "uv" : fs::path(own);
+    const fs::path builds = wheels / kBuilds;
     TRY(make_dirs(cache, 0700));
     TRY(make_dirs(builds, 0700));
     std::string stage = builds / "XXXXXX";
@@ -286,7 +289,7 @@ class UvInstall {
     const auto run = [&](std::vector<std::string> words, const IsLogged& is_logged,
                          const OnTick& on_tick = {}) {
       return run_step(in_sandbox(step(std::move(words), stage, cache), install_, settings_,
-                                 Code::tools, {settings_.cache, cache}),
+                                 Code::tools, {settings_.cache / kWheels, cache}),
                       "uv", install_, watcher_, is_logged, on_tick);
     };
     TRY(run(venv_words(), is_venv_line));
@@ -294,6 +297,9 @@ class UvInstall {
     TRY(write_lines(stage / "requirements.txt", lines));
     std::vector<std::string> words = install_words(alone);
     words.emplace_back("--no-build");
+    // Compiling, which uv.toml may ask for, starts the new environment's Python, and that executes
+    // the .pth files of packages.
+    words.emplace_back("--no-compile-bytecode");
     if (!alone && !install_.constraints.empty()) {
       TRY(write_lines(stage / "constraints.txt", install_.constraints));
       words.insert(words.end(), {"-c", "constraints.txt"});

@@ -98,6 +98,10 @@ std::string with_place(std::string_view text, std::string_view place) {
 bool is_ours(std::string_view package) { return package_name(package) == "trainyard"; }
 
 Status check_one_line(std::string_view text) {
+  if (trim(text).ends_with('\\')) {
+    return fail(ErrorKind::invalid, "'" + printable(text) + "' ends with a \\",
+                "It would join the next line to this one: write both as one line.");
+  }
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     const std::string_view rest = text.substr(i);

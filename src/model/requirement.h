@@ -18,7 +18,7 @@ struct Requirement {
 };
 Requirement parse_requirement(std::string_view line);
 // `invalid` for text that an installer could read as several lines: pip and uv also end a line at
-// control characters and at U+0085, U+2028 and U+2029. Tabs are allowed.
+// control characters and at U+0085, U+2028 and U+2029, and join lines at a '\'. Tabs are allowed.
 Status check_one_line(std::string_view text);
 // The reverse.
 std::string with_place(std::string_view text, std::string_view place);

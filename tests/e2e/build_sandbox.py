@@ -50,6 +50,25 @@ def module():
     return "SEEN = " + repr(seen)
 """
 
+# A backend that writes into every cache it finds, and changes the packages there.
+POISON = """
+import os
+
+FOUND = [os.environ.get("UV_CACHE_DIR", "/nowhere"), os.getcwd()]
+
+
+def module():
+    for top in FOUND:
+        for folder, _, names in os.walk(top):
+            open(os.path.join(folder, "poison"), "w").close()
+            for name in names:
+                if name == "apple.py":
+                    os.remove(os.path.join(folder, name))
+                    with open(os.path.join(folder, name), "w") as file:
+                        file.write("version = 'poison'")
+    return ""
+"""
+
 
 class Sandbox(YardTest):
     def setUp(self):
@@ -119,6 +138,55 @@ class Sandbox(YardTest):
         if not shutil.which("uv"):
             self.skipTest("skipped: uv is not here")
         self.check_nothing_was_reached()
+
+    def test_what_a_build_backend_leaves_in_its_cache_reaches_nobody_else(self):
+        if not shutil.which("uv"):
+            self.skipTest("skipped: uv is not here")
+        self.ok("server", "start")
+        user = self.submitter()
+        sdist(self.packages, "plum", "3.0", POISON)
+        done = self.build("evil", user, "plum", "apple")
+        self.assertEqual(done.code, 0, done)
+        shared = self.home / "cache" / "packages"
+        self.assertEqual([path for path in shared.rglob("*") if "poison" in path.name], [])
+        self.assertEqual(self.ask_apple(), "1.0")
+
+    def test_code_of_a_wheel_does_not_run_while_it_is_installed(self):
+        if not shutil.which("uv"):
+            self.skipTest("skipped: uv is not here")
+        planted = "cache/packages/wheels/uv/poison"
+        text = f"import pathlib; pathlib.Path({str(self.home / planted)!r}).write_text('x')\n"
+        wheel(self.packages, "plum", "3.0", more={"plum.pth": text})
+        self.env["UV_COMPILE_BYTECODE"] = "1"  # It starts the new environment's Python.
+        self.ok("server", "start")
+        done = self.build("evil", self.submitter(), "plum")
+        self.assertEqual(done.code, 0, done)
+        self.assertNotIn("with a cache of its own", done.err)
+        self.assertFalse((self.home / planted).exists())
+
+    def test_without_a_sandbox_only_an_admin_builds(self):
+        folder = self.scratch / "bin"
+        folder.mkdir()
+        for name in ("python3", "sh", "uv", "setpriv", "realpath", "dirname"):
+            if path := shutil.which(name):
+                (folder / name).symlink_to(pathlib.Path(path).resolve())
+        self.env["PATH"] = str(folder)
+        self.ok("server", "start")
+        user = self.submitter()
+        done = self.build("fruit", user, "apple")
+        self.assertNotEqual(done.code, 0, done)
+        self.assertIn("only an admin's environments are built", done.err)
+        self.assertIn("bubblewrap", done.err)
+        self.assertFalse((self.home / "cache" / "packages" / "wheels").exists())
+        done = self.run_cli("environment", "build", "fruit", timeout=120)
+        self.assertEqual(done.code, 0, done)
+
+    def ask_apple(self):
+        self.requires("apple")
+        done = self.run_cli("submit", "--requirements", "requirements.txt", "--", "python", "-c",
+                            "import apple; print(apple.version)")
+        self.assertEqual(done.code, 0, done)
+        return done.out.splitlines()[-1]
 
     def test_only_an_admin_names_an_interpreter_by_its_path(self):
         touched = self.scratch / "touched"

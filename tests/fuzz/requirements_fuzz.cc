@@ -14,8 +14,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
       ENSURE(!requirement.text.empty());
       ENSURE(requirement.place.starts_with("/nowhere/f.txt:"));
       ENSURE(!requirement.text.starts_with('-'));
+      // An installer reads it as one line too.
+      ENSURE(check_one_line(line).has_value());
+      ENSURE(check_one_line(requirement.text).has_value());
     }
-    for (const std::string& option : found->options) ENSURE(parse_pip_option(option).has_value());
+    for (const std::string& option : found->options) {
+      ENSURE(parse_pip_option(option).has_value());
+      ENSURE(check_one_line(option).has_value());
+    }
   } else {
     ENSURE(!found.error().message.empty());
   }

@@ -173,6 +173,15 @@ class Capture(unittest.TestCase):
         for before in re.findall(r'"(?:[^"\\]|\\.)*"', same):
             self.assertIsNone(without_passwords(literal(before)), before)
 
+    def test_a_file_that_is_no_text_keeps_its_bytes(self):
+        self.assertIsNone(without_passwords(b"\x7fELF\0password: x\n"))
+
+    def test_the_time_to_find_passwords_grows_with_the_size(self):
+        for part in (b'"password":1,', b'{password: "\\', b"? password\n", b"password: [", b"password:\n\n"):
+            begin = time.monotonic()
+            without_passwords(part * (500_000 // len(part)))
+            self.assertLess(time.monotonic() - begin, 30, part)
+
     def test_a_folder_that_is_none_is_said_clearly(self):
         with self.assertRaisesRegex(UserError, "not a folder"):
             capture(str(self.root / "none"))

@@ -15,8 +15,8 @@ def _row(path, data):
     return f"{path},sha256={digest},{len(data)}\n"
 
 
-def wheel(folder, name, version, requires=(), scripts=None, source=None):
-    """A wheel with a module `name` that knows its version; `scripts` are console entry points."""
+def wheel(folder, name, version, requires=(), scripts=None, source=None, more=None):
+    """A wheel with a module `name` that knows its version; `scripts` are console entry points, `more` other files."""
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     about = f"{name}-{version}.dist-info"
     files = {
@@ -25,6 +25,7 @@ def wheel(folder, name, version, requires=(), scripts=None, source=None):
                              + "".join(f"Requires-Dist: {one}\n" for one in requires),
         f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
+    files.update(more or {})
     if scripts:
         lines = "".join(f"{word} = {target}\n" for word, target in scripts.items())
         files[f"{about}/entry_points.txt"] = f"[console_scripts]\n{lines}"
