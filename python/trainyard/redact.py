@@ -107,8 +107,8 @@ class _Nodes:
             self._colon()
         elif c in b"&!*":
             self._property(c)
-        elif c in b"\"'" and (end := self._end_of_closed(c)):
-            self._node(end)
+        elif c in b"\"'" and self._is_closed(c):
+            self._node(_end_of_quoted(self.text, self.at))
         elif self.depth == 0 and c in b"|>":
             self._node(_end_of_block(self.text, self.at, self.block_column))
         else:
@@ -194,19 +194,21 @@ class _Nodes:
         if self.text[span[0]:span[1]].strip(_BLANKS) not in _NOTHING:
             self.found.append(span)
 
-    def _end_of_closed(self, quote: bytes) -> int:
+    def _is_closed(self, quote: bytes) -> bool:
         if quote in self.open:
-            return 0
+            return False
         end = _end_of_quoted(self.text, self.at)
         if end == len(self.text) and (end - self.at < 2 or self.text[end - 1:] != quote):
             self.open.add(quote)
-            return 0
-        return end
+        return quote not in self.open
 
     def _end_of_braces(self) -> int:
         depth = 0
         at = self.at
-        while b"{" not in self.open and (found := _BRACES.search(self.text, at)) is not None:
+        while b"{" not in self.open:
+            found = _BRACES.search(self.text, at)
+            if found is None:
+                break
             at = found.end()
             if found.group() in b"\"'":
                 at = _end_of_quoted(self.text, found.start())
@@ -220,11 +222,14 @@ class _Nodes:
         return 0
 
 
-def _values_in_lines(text: bytes, known: set[int]):
+def _values_in_lines(text: bytes, known: "set[int]"):
     ini = _is_ini(text)
     line = _Line(text, 0)
     seen = done = at = 0
-    while (found := _KEY_END.search(text, at)) is not None:
+    while True:
+        found = _KEY_END.search(text, at)
+        if found is None:
+            return
         key = found.start()
         newline = text.rfind(b"\n", seen, key)
         if newline >= 0:
@@ -278,13 +283,15 @@ def _end_of_quoted(text: bytes, at: int) -> int:
     """Behind the closing quote; YAML writes a single one within twice, JSON escapes."""
     quote = text[at:at + 1]
     at += 1
-    while (found := _IN_QUOTES[quote].search(text, at)) is not None:
+    while True:
+        found = _IN_QUOTES[quote].search(text, at)
+        if found is None:
+            return len(text)
         at = found.end()
         if found.group() == b"\\" or (quote == b"'" and text[at:at + 1] == b"'"):
             at += 1
         else:
             return at
-    return len(text)
 
 
 def _end_of_block(text: bytes, at: int, indent: int) -> int:
