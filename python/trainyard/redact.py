@@ -255,7 +255,7 @@ def _is_ini(text: bytes) -> bool:
     return _SECTION.match(text, at) is not None
 
 
-def _value(text: bytes, key_begin: int, key_end: int, line: _Line, ini: bool) -> "tuple[int, int]":
+def _value(text: bytes, key_begin: int, key_end: int, line: "_Line", ini: bool) -> "tuple[int, int]":
     before = text[key_begin - 1:key_begin] if key_begin else b"\n"
     quoted = before in (b'"', b"'") and text[key_end:key_end + 1] == before
     at = _LINE_BLANKS.match(text, key_end + (1 if quoted else 0)).end()
