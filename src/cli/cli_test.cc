@@ -161,7 +161,6 @@ TEST_CASE("bad values are found before a server is looked for") {
         {"run", "cp", "a"},
         {"run", "cp", "a", "b"},
         {"run", "cp", "a:../b", "c"},
-        {"run", "download-logs", "a"},
         {"workspace", "create", "a/b"},
         {"workspace", "delete", "a"},
         {"user", "create", "x", "--role", "king"},
