@@ -66,17 +66,15 @@ class Installed(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(prefix="dist-")
         self.addCleanup(scratch.cleanup)
-        self.root = pathlib.Path(scratch.name) / "root"
-        subprocess.run(["cp", "-a", ROOT / "build/debian11", self.root], check=True)
-        (self.root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-        shutil.copytree(ROOT / "examples/digits", self.root / "root/digits")
-        shutil.copytree(DIST, self.root / "root/dist")
+        self.user = pathlib.Path(scratch.name) / "user"
+        shutil.copytree(ROOT / "examples/digits", self.user / "digits")
+        shutil.copytree(DIST, self.user / "dist")
 
-    def train(self, install):
+    def train(self, install, system=("--ro-bind", ROOT / "build/debian11", "/")):
         """Installs by a shell's lines, and trains; returns where the command and the package were found."""
         script = f"cd /root/dist\n{install}command -v trainyard > /root/command.txt\n{TRAIN}"
         done = subprocess.run(
-            ["bwrap", "--bind", self.root, "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp",
+            ["bwrap", *system, "--bind", self.user, "/root", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp",
              "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0", "--die-with-parent",
              "/bin/sh", "-euc", script],
             env={"HOME": "/root", "LC_ALL": "C.UTF-8",
@@ -87,43 +85,46 @@ class Installed(unittest.TestCase):
         self.assertEqual((run["status"], run["experiment"]), ("Completed", "digits"))
         self.assertIn("bad.yml:", self.read("invalid.txt"))
         self.assertIn("SIGKILL", self.read("killed.txt"))
-        self.assertTrue((self.root / "root/results/outputs/model.json").exists())
+        self.assertTrue((self.user / "results/outputs/model.json").exists())
         commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout
         self.assertEqual(json.loads(self.read("version.json"))["commit"], commit.strip() or None)
         return self.read("command.txt").strip(), self.read("package.txt").strip()
 
     def read(self, name):
-        return (self.root / "root" / name).read_text()
+        return (self.user / name).read_text()
 
-    def has(self, prefix, *paths):
+    def has(self, folder, *paths):
         for path in paths:
-            self.assertTrue((self.root / prefix / path).is_file(), f"{prefix}/{path}")
+            self.assertTrue((folder / path).is_file(), f"{folder}/{path}")
 
     def test_the_wheel_puts_command_and_package_into_a_venv(self):
         command, package = self.train(typed("With pip"))
         self.assertEqual(command, "/root/trainyard/bin/trainyard")
         self.assertEqual(package, "/root/trainyard/lib/python3.9/site-packages/trainyard/__init__.py")
-        self.has("root/trainyard/share", "man/man1/trainyard.1", "man/man1/trainyard-run-list.1",
+        self.has(self.user / "trainyard/share", "man/man1/trainyard.1", "man/man1/trainyard-run-list.1",
                  "bash-completion/completions/trainyard", "zsh/site-functions/_trainyard",
                  "fish/vendor_completions.d/trainyard.fish")
 
     def test_the_debian_package_installs_for_the_whole_system(self):
-        command, package = self.train(typed("On Debian and Ubuntu"))
+        system = self.user.parent / "system"
+        subprocess.run(["cp", "-a", ROOT / "build/debian11", system], check=True)
+        (system / "etc/dpkg/dpkg.cfg.d/no-sync").write_text("force-unsafe-io\n")
+        command, package = self.train(typed("On Debian and Ubuntu"), ("--bind", system, "/"))
         self.assertEqual(command, "/usr/bin/trainyard")
         self.assertEqual(package, "/usr/lib/python3/dist-packages/trainyard/__init__.py")
-        self.has("usr/share", "man/man1/trainyard.1.gz", "bash-completion/completions/trainyard",
+        self.has(system / "usr/share", "man/man1/trainyard.1.gz", "bash-completion/completions/trainyard",
                  "zsh/vendor-completions/_trainyard", "fish/vendor_completions.d/trainyard.fish",
                  "doc/trainyard/copyright", "doc/trainyard/manual/submit.md")
         sums = subprocess.run(["md5sum", "--check", "--quiet", "var/lib/dpkg/info/trainyard.md5sums"],
-                              cwd=self.root, capture_output=True, text=True)
+                              cwd=system, capture_output=True, text=True)
         self.assertEqual(sums.returncode, 0, sums.stdout + sums.stderr)
 
     def test_the_tarball_works_where_it_is_unpacked(self):
         command, package = self.train(typed("From the tarball"))
-        folder = "/root/" + only("*.tar.gz").name.removesuffix(".tar.gz")
-        self.assertEqual(command, f"{folder}/bin/trainyard")
-        self.assertEqual(package, f"{folder}/lib/python3/dist-packages/trainyard/__init__.py")
-        self.has(folder[1:] + "/share", "man/man1/trainyard.1", "bash-completion/completions/trainyard")
+        folder = only("*.tar.gz").name.removesuffix(".tar.gz")
+        self.assertEqual(command, f"/root/{folder}/bin/trainyard")
+        self.assertEqual(package, f"/root/{folder}/lib/python3/dist-packages/trainyard/__init__.py")
+        self.has(self.user / folder / "share", "man/man1/trainyard.1", "bash-completion/completions/trainyard")
 
 
 class Files(unittest.TestCase):
