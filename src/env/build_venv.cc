@@ -14,7 +14,8 @@ namespace {
 constexpr std::string_view kPipProgram = R"sh(#!/bin/sh
 root=$(dirname -- "$(dirname -- "$(realpath -- "$0")")")
 base=$(realpath -- "$root/bin/python")
-if "$base" -c 'import pip; assert tuple(map(int, pip.__version__.split(".")[:2])) >= (22, 3)' 2>/dev/null
+new='import pip; assert tuple(map(int, pip.__version__.split(".")[:2])) >= (22, 3)'
+if "$base" -c "$new" 2>/dev/null
 then PIP_DISABLE_PIP_VERSION_CHECK=1 exec "$base" -m pip --python "$root/bin/python" "$@"; fi
 if command -v uv >/dev/null; then VIRTUAL_ENV=$root exec uv pip "$@"; fi
 echo "error: pip: neither $base has pip 22.3 or newer nor is uv on this machine" >&2

@@ -259,11 +259,10 @@ TEST_CASE("every combination of filters finds what a look at every run finds") {
   const std::vector<int64_t> parents = {home.add({}), home.add({.status = RunStatus::running}),
                                         home.add({.deleted = WallTime(seconds(1'000))})};
   for (int i = 0; i < 300; ++i) home.add(random_run(random, parents));
-  const auto all =
-      home.store->runs({.children = true,
-                        .archived = RunFilter::Archived::any,
-                        .deleted = RunFilter::Deleted::any,
-                        .limit = 1000});
+  const auto all = home.store->runs({.children = true,
+                                     .archived = RunFilter::Archived::any,
+                                     .deleted = RunFilter::Deleted::any,
+                                     .limit = 1000});
   REQUIRE(all);
   REQUIRE(all->size() == 303);
   std::map<std::string, int64_t> numbers;
