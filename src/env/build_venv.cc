@@ -3,9 +3,37 @@
 #include "base/text.h"
 #include "env/install.h"
 #include "env/lock.h"
+#include "env/sandbox.h"
 
 namespace trainyard::env {
 namespace {
+
+// pip's place in an environment that has none: without it, `pip install` in a run would be the
+// machine's, and install into the machine's Python. Copying pip itself takes longer than the rest
+// of a small build. pip 22.3 is the first that installs for another interpreter.
+constexpr std::string_view kPipProgram = R"sh(#!/bin/sh
+root=$(dirname -- "$(dirname -- "$(realpath -- "$0")")")
+base=$(realpath -- "$root/bin/python")
+new='import pip; assert tuple(map(int, pip.__version__.split(".")[:2])) >= (22, 3)'
+if "$base" -c "$new" 2>/dev/null
+then PIP_DISABLE_PIP_VERSION_CHECK=1 exec "$base" -m pip --python "$root/bin/python" "$@"; fi
+if command -v uv >/dev/null; then VIRTUAL_ENV=$root exec uv pip "$@"; fi
+echo "error: pip: neither $base has pip 22.3 or newer nor is uv on this machine" >&2
+echo "       List the package in the environment's requirements, or install uv here." >&2
+exit 1
+)sh";
+
+Status provide_pip(const fs::path& root) {
+  if (!is_folder_inside(root, root / "bin")) {  // What a build has left may be links to anywhere.
+    return fail(ErrorKind::invalid, "the build has left no folder bin");
+  }
+  for (const char* name : {"pip", "pip3"}) {
+    std::error_code none;
+    if (fs::exists(fs::symlink_status(root / "bin" / name, none))) continue;  // It has pip itself.
+    TRY(write_file(root / "bin" / name, kPipProgram, 0755));
+  }
+  return {};
+}
 
 Result<Install> prepare(const Environment& environment, const fs::path& folder,
                         const Settings& settings) {
@@ -54,6 +82,7 @@ Result<Realised> build_venv(const Environment& environment, const fs::path& fold
   TRY_SET(const Hashes hashes, uv.empty() ? install_by_pip(install, settings, watcher)
                                           : install_by_uv(uv, install, settings, watcher));
   if (stands_on_conda(environment.recipe)) TRY(show_base(install.root()));
+  TRY(provide_pip(install.root()));
   Realised realised{.kind = EnvironmentKind::venv, .python = "root/bin/python"};
   TRY_SET(const std::vector<std::string> lock, read_lock(install.root()));
   realised.lock = with_hashes(lock, hashes);

@@ -97,6 +97,43 @@ class Venv(YardTest):
         self.assertEqual((done.code, done.out), (0, "2\n"), done)
         self.assertNotEqual(self.submit(*taste).code, 0)
 
+    def test_what_a_run_installs_with_pip_that_run_alone_has(self):
+        wheel(self.wheels, "plum", "3.1")
+        find = f"--no-index --find-links {self.wheels}"
+        show = "python -c 'import plum; print(plum.version, plum.__file__)'"
+        for pip in ("pip", "pip3"):
+            done = self.submit("sh", "-c", f"{pip} install -q {find} plum && {show} && {pip} list")
+            root = self.home / "environments" / self.shelf()[0] / "root"
+            self.assertEqual((done.code, done.out.split()[0]), (0, "3.1"), done)
+            self.assertTrue(done.out.split()[1].startswith(str(root)), done.out)
+            self.assertIn("apple", done.out)
+            done = self.submit("sh", "-c", show)
+            self.assertIn("No module named 'plum'", done.err + done.out)
+            self.assertNotEqual(done.code, 0)
+            self.assertEqual(list(root.glob("lib/*/site-packages/plum*")), [])
+
+    def test_pip_works_by_uv_and_says_what_is_missing_without_either(self):
+        root = self.scratch / "venv"  # Of an interpreter that has no pip.
+        self.assertEqual(self.submit("sh", "-c", f"mkdir -p {root}/bin && cp $(command -v pip) {root}/bin/pip").code, 0)
+        base = self.write("base", "#!/bin/sh\nexit 1\n")
+        base.chmod(0o755)
+        (root / "bin" / "python").symlink_to(base)
+        programs = self.scratch / "bin"
+        programs.mkdir()
+        for name in ("dirname", "realpath", "sh"):
+            (programs / name).symlink_to(f"/usr/bin/{name}")
+
+        def pip():
+            return subprocess.run([root / "bin" / "pip", "install", "x"], env={"PATH": str(programs)}, text=True,
+                                  capture_output=True, check=False)
+
+        done = pip()
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done)
+        self.assertIn("neither", done.stderr)
+        (programs / "uv").write_text('#!/bin/sh\necho "$VIRTUAL_ENV: $*"\n')
+        (programs / "uv").chmod(0o755)
+        self.assertEqual(pip().stdout, f"{root}: pip install x\n")
+
     def test_many_runs_at_once_make_it_once(self):
         runs = [self.ok("submit", "--requirements", "requirements.txt", "--async", "--", "python", "show.py").strip()
                 for _ in range(20)]
