@@ -110,9 +110,11 @@ def copy_into(folder: str, name: str, source) -> None:
 
 
 def put_output(run, name: str, source) -> None:
-    """Sends an open file to a run that keeps files by itself: an interactive one."""
+    """Sends an open file to a run that keeps files by itself: an interactive one. Sent again when
+    the connection is lost."""
     path = name[len("outputs/"):] if name.startswith("outputs/") else name
     end = time.monotonic() + _UNKNOWN_S
+    tries = 0
     while True:
         size = source.seek(0, os.SEEK_END)
         source.seek(0)
@@ -125,6 +127,12 @@ def put_output(run, name: str, source) -> None:
         except NotFound:
             if time.monotonic() > end or run.parent is None:
                 raise
+        except Unavailable:
+            tries += 1
+            if tries == _TRIES:
+                raise
+            time.sleep(0.2 * 2**(tries - 1))
+            continue
         run.flush(_UNKNOWN_S)
         time.sleep(0.1)
 

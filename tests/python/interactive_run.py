@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 from fake_yard import PACKAGE, TOKEN, FakeServer, ServedTest
@@ -187,11 +188,22 @@ class ServerAway(Interactive):
     def test_a_file_that_cannot_be_sent_is_kept_here(self):
         run = self.experiment.start_logging()
         self.server.close()
-        with self.silent():
+        with self.silent(), unittest.mock.patch("trainyard.run_files._TRIES", 2):
             run.upload_file("m.txt", io.BytesIO(b"m"))
         self.assertEqual(pathlib.Path(f"outputs/{run.id}/m.txt").read_bytes(), b"m")
         self.assertIn("could not be sent", self.err.getvalue())
         self.restart_server()
+        run.complete()
+
+    def test_a_file_is_sent_again_when_the_server_restarts_in_the_middle(self):
+        run = self.experiment.start_logging()
+        self.server.close()
+        back = threading.Timer(0.5, self.restart_server)
+        back.start()
+        run.upload_file("m.txt", io.BytesIO(b"m" * 3_000_000))
+        back.join()
+        self.assertEqual(self.yard.outputs[run.id, "m.txt"], b"m" * 3_000_000)
+        self.assertFalse(os.path.exists(f"outputs/{run.id}"))
         run.complete()
 
     def test_reading_its_labels_and_metrics_works_meanwhile(self):
