@@ -14,12 +14,13 @@ from lab_yard import LabTest
 from yard import TRAINYARD, YardTest, main, wait_until
 
 ORPHAN_S = 35  # A job that its compute does not know is cancelled after 30 s.
-AWAY_S = 25  # Slurm's own programs try for some 10 s; two rounds of that.
+MESSAGE_S = 5
+AWAY_S = 2 * MESSAGE_S + 3  # Slurm's own programs try for MESSAGE_S; two rounds of that.
 HOLD = "while :; do sleep 0.1; done"
 
 
 class Faults(LabTest):
-    LAB = {"nodes": 3, "slurmd_timeout": 5, "shared": True}
+    LAB = {"nodes": 3, "slurmd_timeout": 5, "message_timeout": MESSAGE_S, "shared": True}
     TARGET = ("--max-nodes", 3)
 
     def mend_lab(self):
@@ -43,17 +44,40 @@ class Faults(LabTest):
 
     # ---- nodes ----
 
-    def test_what_runs_on_without_its_slurmd_is_fenced_off(self):
-        # Two files of one node's own /tmp tell its two lives apart; nothing is shared with the next attempt.
-        run = self.submit("--target", "lab", "--", "sh", "-c",
-                          "echo attempt $TRAINYARD_ATTEMPT on $SLURMD_NODENAME; i=0; "
-                          "while [ $i -lt 400 ] && [ $TRAINYARD_ATTEMPT = 1 ]; do i=$((i+1)); echo orphan; sleep 0.1; done")
-        node = wait_until(lambda: [l.split()[-1] for l in self.console(run).splitlines() if "attempt 1" in l], "it runs")[0]
-        self.lab.kill_slurmd(node)
-        ended = self.finish(run, 120)
-        self.assertEqual(ended["status"], "Completed", ended["reason"])
-        self.assertEqual([a["status"] for a in ended["attempts"]], ["evicted", "exited"])
-        lines = self.console(run).splitlines()
+    def test_a_node_whose_slurmd_dies_or_hangs_is_given_up_and_what_runs_on_there_is_fenced_off(self):
+        # Both faults at a time: Slurm takes half a minute to give a node up. A run has a node to itself.
+        def start(loop):
+            run = self.submit("--target", "lab", "--cpus", 2, "--", "sh", "-c",
+                              f"echo attempt $TRAINYARD_ATTEMPT on $SLURMD_NODENAME; "
+                              f"test $TRAINYARD_ATTEMPT = 2 || {loop}")
+            return run, wait_until(lambda: [line.split()[-1] for line in self.console(run).splitlines()
+                                            if "attempt 1" in line], "it runs")[0]
+
+        dies, killed = start("{ i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo orphan; sleep 0.1; done; }")
+        hangs, frozen = start(HOLD)
+        self.assertNotEqual(killed, frozen)
+        processes = self.lab.processes_on(frozen)
+
+        def tell_all(what):
+            for pid in processes:
+                with contextlib.suppress(ProcessLookupError):  # One that goes on ends others, and `sleep`s end.
+                    os.kill(pid, what)
+
+        self.lab.kill_slurmd(killed)
+        tell_all(signal.SIGSTOP)
+        try:
+            self.lab.wait_for_state(frozen, "down*", "down", seconds=120)
+            given_up = time.monotonic()
+            wait_until(lambda: len(self.show(hangs)["attempts"]) == 2, "the next attempt begins", 60)
+            # How soon that is, is Slurm's to say: SlurmdTimeout, and a while more.
+            self.assertLess(time.monotonic() - given_up, 15)
+            ended = {run: self.finish(run, 120) for run in (hangs, dies)}
+        finally:
+            tell_all(signal.SIGCONT)
+        for run in (hangs, dies):
+            self.assertEqual(ended[run]["status"], "Completed", ended[run]["reason"])
+            self.assertEqual([a["status"] for a in ended[run]["attempts"]], ["evicted", "exited"])
+        lines = self.console(dies).splitlines()
         second = [i for i, line in enumerate(lines) if line.startswith("attempt 2 on")]
         self.assertEqual(len(second), 1)
         self.assertNotIn("orphan", lines[second[0]:], "what an orphan says counts no more")
@@ -77,30 +101,6 @@ class Faults(LabTest):
         run = self.submit("--target", "lab", "--nodes", 2, "--", "true")
         reason = self.reason(run, "Slurm expects it to start at")
         self.assertRegex(reason, r"waits for 2 nodes.*; Slurm expects it to start at .*\d\d:\d\d UTC")
-
-    def test_a_slurmd_that_hangs_is_told_when_slurm_gives_it_up(self):
-        run = self.submit("--target", "lab", "--", "sh", "-c",
-                          f"echo attempt $TRAINYARD_ATTEMPT on $SLURMD_NODENAME; test $TRAINYARD_ATTEMPT = 2 || {HOLD}")
-        node = wait_until(lambda: self.console(run).split(), "it runs")[-1]
-        frozen = self.lab.processes_on(node)
-
-        def tell_all(what):
-            for pid in frozen:
-                with contextlib.suppress(ProcessLookupError):  # One that goes on ends others, and `sleep`s end.
-                    os.kill(pid, what)
-
-        tell_all(signal.SIGSTOP)
-        try:
-            self.lab.wait_for_state(node, "down*", "down", seconds=120)
-            given_up = time.monotonic()
-            wait_until(lambda: len(self.show(run)["attempts"]) == 2, "the next attempt begins", 60)
-            # How soon that is, is Slurm's to say: SlurmdTimeout, and a while more.
-            self.assertLess(time.monotonic() - given_up, 15)
-            ended = self.finish(run, 60)
-        finally:
-            tell_all(signal.SIGCONT)
-        self.assertEqual(ended["status"], "Completed", ended["reason"])
-        self.assertEqual(ended["attempts"][0]["status"], "evicted")
 
     def test_the_reason_of_an_attempt_tells_why_it_lost_its_nodes(self):
         once = f"echo attempt $TRAINYARD_ATTEMPT on $SLURMD_NODENAME; test $TRAINYARD_ATTEMPT = 2 || {HOLD}"
@@ -160,43 +160,39 @@ class Faults(LabTest):
         self.assertIn("exited with code 5", ended["reason"])
         self.assertEqual(self.console(run), "alone\n")
 
-    def end_without_server(self, *options, setting):
-        """A run of these options that ends while the server is away; returns when its job has ended."""
-        self.ok("compute", "update", "lab", "--unsent-wait", 5, "--shared-folder", setting)
-        away = self.scratch / f"away-{time.monotonic_ns()}"
-        run = self.submit("--target", "lab", *options, "--", "sh", "-c",
-                          f"echo up; until [ -e {away} ]; do sleep 0.1; done; echo last; "
-                          "echo mine > outputs/${RANK:-0}.txt; echo l > logs/l.txt; exit 3")
-        wait_until(lambda: "up" in self.console(run), "it runs")
+    def test_what_jobs_could_not_send_is_collected_from_the_shared_folder_or_its_loss_is_told(self):
+        self.ok("compute", "update", "lab", "--unsent-wait", 5, "--shared-folder", self.lab.shared)
+        self.ok("compute", "create", "-n", "apart", "--engine", "slurm", "--unsent-wait", 5)
+        away = self.lab.shared / "away"  # The nodes see no other folder of this machine.
+        self.addCleanup(away.unlink, missing_ok=True)
+        program = (f"echo up; until [ -e {away} ]; do sleep 0.1; done; echo last; "
+                   "echo mine > outputs/${RANK:-0}.txt; echo l > logs/l.txt; exit 3")
+        kept = {nodes: self.submit("--target", "lab", "--nodes", nodes, "--", "sh", "-c", program) for nodes in (1, 2)}
+        lost = self.submit("--target", "apart", "--", "sh", "-c", program)
+        for run, count in ((kept[1], 1), (kept[2], 2), (lost, 1)):
+            wait_until(lambda: self.console(run).count("up") == count, "it runs")
         self.kill_server()
         away.touch()
-        self.lab.wait_for(lambda: not self.lab.run("squeue", "-h").strip(), "its job ends", 60)
-        return run
-
-    def test_what_a_job_could_not_send_is_collected_from_the_shared_folder(self):
-        for nodes in (1, 2):
-            with self.subTest(nodes=nodes):
-                run = self.end_without_server("--nodes", nodes, setting=self.lab.shared)
-                left = sorted(self.lab.shared.glob("trainyard-*/*"))
-                self.assertEqual([path.name for path in left], [f"{run}.1.{node}" for node in range(nodes)])
-                self.assertNotIn(b"tya_", b"".join(p.read_bytes() for p in left[0].rglob("*") if p.is_file()))
-                # Nothing that leads elsewhere is taken.
-                (left[0] / "work" / "outputs" / "stolen.txt").symlink_to(self.home / "trainyard.db")
-                self.serve()
-                ended = self.finish(run, 90)
-                self.assertEqual((ended["status"], ended["exitCode"], len(ended["attempts"])), ("Failed", 3, 1), ended)
-                self.assertIn("exited with code 3", ended["reason"])
-                self.assertEqual(self.console(run).count("last"), nodes)
-                self.ok("run", "download", run, "-d", self.scratch / f"got{nodes}")
-                got = self.scratch / f"got{nodes}" / "outputs"
-                self.assertEqual({p.name: p.read_text() for p in got.iterdir()},
-                                 {f"{rank}.txt": "mine\n" for rank in range(nodes)})
-                wait_until(lambda: not list(self.lab.shared.glob("trainyard-*/*")), "the shared folder is empty")
-
-    def test_a_job_that_cannot_send_its_end_ends_all_the_same_and_the_loss_is_told(self):
-        run = self.end_without_server(setting="")
+        self.lab.wait_for(lambda: not self.lab.run("squeue", "-h").strip(), "their jobs end", 60)
+        left = sorted(self.lab.shared.glob("trainyard-*/*"))
+        self.assertEqual(sorted(path.name for path in left),
+                         sorted(f"{run}.1.{node}" for nodes, run in kept.items() for node in range(nodes)))
+        for folder in left:
+            self.assertNotIn(b"tya_", b"".join(p.read_bytes() for p in folder.rglob("*") if p.is_file()))
+            # A link that leads elsewhere is not collected.
+            (folder / "work" / "outputs" / "stolen.txt").symlink_to(self.home / "trainyard.db")
         self.serve()
-        ended = self.finish(run, 60)
+        for nodes, run in kept.items():
+            ended = self.finish(run, 90)
+            self.assertEqual((ended["status"], ended["exitCode"], len(ended["attempts"])), ("Failed", 3, 1), ended)
+            self.assertIn("exited with code 3", ended["reason"])
+            self.assertEqual(self.console(run).count("last"), nodes)
+            self.ok("run", "download", run, "-d", self.scratch / f"got{nodes}")
+            got = self.scratch / f"got{nodes}" / "outputs"
+            self.assertEqual({p.name: p.read_text() for p in got.iterdir()},
+                             {f"{rank}.txt": "mine\n" for rank in range(nodes)})
+        wait_until(lambda: not list(self.lab.shared.glob("trainyard-*/*")), "the shared folder is empty")
+        ended = self.finish(lost, 60)
         self.assertEqual(ended["status"], "Failed", ended)
         self.assertIn("the server was away when it was done", ended["reason"])
 

@@ -37,7 +37,7 @@ PreemptMode=REQUEUE
 JobRequeue=1
 RequeueExit=99
 KillWait=5
-MessageTimeout=10
+MessageTimeout={message_timeout}
 SlurmdTimeout={slurmd_timeout}
 MinJobAge=300
 {nodes}

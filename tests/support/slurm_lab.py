@@ -45,7 +45,7 @@ class SlurmLab:
     """Nodes are n1, n2, …; `bare` names one whose root has bash, coreutils and Slurm alone."""
 
     def __init__(self, folder=None, nodes=4, cpus=2, memory_mb=4000, bare=None, shared=False, hide=(),
-                 started=None, slurmd_timeout=10, grace_s=5, isolate=True, config=""):
+                 started=None, slurmd_timeout=10, message_timeout=10, grace_s=5, isolate=True, config=""):
         self.own_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix=PREFIX))
         self.folder.mkdir(exist_ok=True)
@@ -58,6 +58,7 @@ class SlurmLab:
         self.shared = self.folder / "shared" if shared else None
         self.started = list(self.names if started is None else started)
         self.slurmd_timeout = slurmd_timeout
+        self.message_timeout = message_timeout  # Clients retry a controller that is away for this long.
         self.grace_s = grace_s  # Of preempted jobs; Slurm may take twice as long.
         self.isolate = isolate
         self.config = config
@@ -341,7 +342,8 @@ class SlurmLab:
         what = f" CPUs={self.cpus} RealMemory={self.memory_mb} State=UNKNOWN\n"
         text = CONFIG.format(folder=folder, host=host, address=self.address, user=self.user, port=ports[0],
                              slurmd_port=ports[1], slurmd_user="root" if os.geteuid() == 0 else self.user,
-                             slurmd_timeout=self.slurmd_timeout, listen=listen, grace_s=self.grace_s,
+                             slurmd_timeout=self.slurmd_timeout, message_timeout=self.message_timeout,
+                             listen=listen, grace_s=self.grace_s,
                              nodes="".join(node + what for node in nodes)) + self.config
         (folder / "etc" / "slurm.conf").write_text(text)
         # Said outright, it is not looked for: a node without /sys/fs/cgroup would not start.
