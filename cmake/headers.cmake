@@ -17,7 +17,7 @@ endfunction()
 # they instantiate of the standard library, fmt and JSON is instantiated once. So names in anonymous
 # namespaces differ within a room. TRAINYARD_BATCH=1 compiles each by itself, as tools want it that
 # look at one file.
-set(TRAINYARD_BATCH 8 CACHE STRING "Files that are compiled as one")
+set(TRAINYARD_BATCH 16 CACHE STRING "Files that are compiled as one")
 function(in_batches target)
   if(TRAINYARD_BATCH GREATER 1)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${TRAINYARD_BATCH})
