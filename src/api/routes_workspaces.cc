@@ -9,8 +9,6 @@ namespace trainyard::api {
 namespace {
 
 // Less is a mistyping: runs would go on the day they end.
-constexpr seconds kRetentionMin = std::chrono::hours(24);
-constexpr seconds kRetentionMax = std::chrono::hours(24 * 36500);
 
 Result<http::Response> list_workspaces(const Call& call) {
   TRY_SET(const Window window, window_of(call.request));

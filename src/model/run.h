@@ -150,6 +150,8 @@ struct Workspace {
   Access access = Access::everyone;
   seconds retention{0};  // Runs that ended longer ago are deleted; 0: none are.
 };
+inline constexpr seconds kRetentionMin = std::chrono::hours(24);
+inline constexpr seconds kRetentionMax = std::chrono::hours(24 * 36500);
 
 struct Member {
   std::string user;

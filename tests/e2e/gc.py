@@ -110,7 +110,15 @@ class Collection(YardTest):
         self.finish(live)
         self.ok("workspace", "update", "--retention", "90d")
         self.assertEqual(self.json("workspace", "show")["retentionSeconds"], 90 * 24 * 3600)
+        for command in (("workspace", "show"), ("workspace", "list")):
+            head, row, *_ = self.ok(*command, "-o", "table").splitlines()
+            self.assertIn("RETENTION", head)
+            self.assertIn(" 90d ", row)
         self.refused(2, "workspace", "update", "--retention", "1h")
+        error = self.refused(2, "workspace", "update", "--retention", "90")
+        self.assertIn("--retention: '90' is 90s", error)
+        self.assertIn("90d", error)
+        self.assertNotIn("retentionSeconds", error)
 
     def test_the_key_is_left_out_of_a_backup_and_given_at_the_restore(self):
         self.ok("secret", "set", "password", input="correct horse", stdin=None)

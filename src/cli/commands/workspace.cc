@@ -25,13 +25,38 @@ constexpr Option kWorkspaceChoiceRows[] = {
     {"--no-wait", Takes::nothing, "", "Taken from scripts for Azure; it takes no time here."},
 };
 
+constexpr int64_t kDay = std::chrono::seconds(std::chrono::hours(24)).count();
+
+// "90d", "36h", "86461s": as --retention takes it.
+std::string retention_words(int64_t duration) {
+  if (duration == 0) return "none";
+  if (duration % kDay == 0) return std::to_string(duration / kDay) + "d";
+  if (duration % 3600 == 0) return std::to_string(duration / 3600) + "h";
+  return std::to_string(duration) + "s";
+}
+
 View workspace_view() {
   return {.table = [](const Json& value) {
     static constexpr std::string_view kKeys[] = {
-        "name",          "access",         "createdBy",        "createdAt",
-        "resourceGroup", "subscriptionId", "imageBuildCompute"};
-    return plain_table(value, kKeys);
+        "name",      "access",        "retention",      "createdBy",
+        "createdAt", "resourceGroup", "subscriptionId", "imageBuildCompute"};
+    Json shown = value.is_array() ? value : Json::array({value});
+    for (Json& workspace : shown) {
+      workspace["retention"] = retention_words(workspace.value("retentionSeconds", int64_t{0}));
+    }
+    return plain_table(shown, kKeys);
   }};
+}
+
+Result<seconds> retention_of(const std::string& text) {
+  TRY_SET(const seconds retention, parse_duration(text, "--retention"));
+  if (retention == seconds(0) || (retention >= kRetentionMin && retention <= kRetentionMax)) {
+    return retention;
+  }
+  return fail(ErrorKind::invalid,
+              "--retention: '" + text + "' is " + retention_words(retention.count()) +
+                  "; it must be between 1d and 36500d, or 0 to keep all runs",
+              "A number without a unit is in seconds: write days as in --retention 90d.");
 }
 
 // A word, -n or -w; empty when there is none of them.
@@ -95,7 +120,7 @@ Result<int> workspace_update(Context& context) {
     changes["imageBuildCompute"] = args.value("image-build-compute");
   }
   if (args.has("retention")) {
-    TRY_SET(const seconds retention, parse_duration(args.value("retention"), "--retention"));
+    TRY_SET(const seconds retention, retention_of(args.value("retention")));
     changes["retentionSeconds"] = retention.count();
   }
   if (args.has("access")) {
