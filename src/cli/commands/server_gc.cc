@@ -16,21 +16,28 @@ uint64_t count_of(const Json& json, const char* key) { return json.value(key, ui
 
 std::string size_of(const Json& json, const char* key) { return format_size(count_of(json, key)); }
 
+// One line for each kind of thing, zeros too: an empty answer would not say what was searched.
 std::string report_words(const Json& report) {
-  const std::string removed = report.value("dryRun", false) ? "would be removed" : "removed";
-  std::string text = cell_of(report, "blobs") +
-                     " blobs looked at: " + cell_of(report, "removedBlobs") + " " + removed + ", " +
-                     size_of(report, "removedBytes") + "\n";
+  const bool dry = report.value("dryRun", false);
+  Table table{{"WHAT", dry ? "WOULD BE REMOVED" : "REMOVED", "OF", "SIZE"}, {}};
+  table.rows.push_back({"blobs", cell_of(report, "removedBlobs"), cell_of(report, "blobs"),
+                        size_of(report, "removedBytes")});
+  table.rows.push_back({"folders of deleted runs", cell_of(report, "removedFolders"), "", ""});
+  table.rows.push_back({"environments", cell_of(report, "removedEnvironments"), "",
+                        size_of(report, "environmentBytes")});
+  if (!dry) {
+    table.rows.push_back({"runs past restoring", cell_of(report, "removedRuns"), "", ""});
+    table.rows.push_back({"runs past their retention", cell_of(report, "expiredRuns"), "", ""});
+  }
+  std::string text = render_table(table, {});
   if (count_of(report, "youngBlobs") > 0) {
-    text += cell_of(report, "youngBlobs") + " unused blobs of " + size_of(report, "youngBytes") +
-            " are younger than a day and stay for now\n";
+    text += "Unused but younger than a day, kept for now: " + cell_of(report, "youngBlobs") +
+            " blobs, " + size_of(report, "youngBytes") + "\n";
   }
-  if (count_of(report, "removedFolders") > 0) {
-    text += cell_of(report, "removedFolders") + " folders of runs that are gone " + removed + "\n";
-  }
-  if (count_of(report, "removedEnvironments") > 0) {
-    text += cell_of(report, "removedEnvironments") + " unused environments " + removed + ", " +
-            size_of(report, "environmentBytes") + "\n";
+  if (dry) {
+    text +=
+        "Nothing was removed. To remove it: trainyard server gc\n"
+        "Not counted: what runs hold that are past restoring or past their retention.\n";
   }
   return text;
 }
