@@ -51,7 +51,7 @@ Result<Json> Check::all() {
   }
   store::RunFilter filter{.children = true,
                           .archived = store::RunFilter::Archived::any,
-                          .deleted = true,
+                          .deleted = store::RunFilter::Deleted::any,
                           .limit = kRunsAtOnce};
   for (bool more = true; more;) {
     TRY_SET(const std::vector<Run> runs, parts_.store.runs(filter));

@@ -299,4 +299,33 @@ TEST_CASE("a deleted workspace is gone at once, and its runs by batches, also af
   CHECK(yard.store->check());
 }
 
+TEST_CASE("deleted runs are listed to those who may restore them, and until when") {
+  Deleting yard;
+  http::Client admin = yard.over_socket();
+  yard.over("kept");
+  yard.over("alone");
+  yard.over("above");
+  yard.over("below", "tests", "above");
+  yard.over("gone");
+  for (const char* id : {"alone", "above", "gone"}) {
+    REQUIRE(send(admin, del, "/api/v1/runs/" + std::string(id)).status == 200);
+  }
+  REQUIRE(send(admin, del, "/api/v1/runs/gone?now=1").status == 200);
+  CHECK(yard.listed(admin, "?deleted=only") == Json({"above", "alone"}));
+  CHECK(yard.listed(admin, "?deleted=only&children=1") == Json({"below", "above", "alone"}));
+  CHECK(yard.listed(admin, "?deleted=only&workspace=default&status=Completed&limit=1") ==
+        Json({"above"}));
+  CHECK(yard.listed(admin, "?deleted=no") == Json({"kept"}));
+  CHECK(fetch(admin, "/api/v1/runs?deleted=any").status == 400);
+  const Json item = json_of(fetch(admin, "/api/v1/runs?deleted=only"))["items"][0];
+  const auto deleted = parse_time(item["deletedAt"].get<std::string>());
+  REQUIRE(deleted);
+  CHECK(item["restorableUntil"] == format_time(*deleted + store::kKeepDeleted));
+  CHECK_FALSE(json_of(fetch(admin, "/api/v1/runs"))["items"][0].contains("deletedAt"));
+
+  http::Client other = yard.over_tcp(yard.token_of("other", Role::submitter));
+  CHECK(yard.listed(other, "?deleted=only") == Json::array());
+  CHECK(fetch(other, "/api/v1/runs?deleted=only&user=owner").status == 403);
+}
+
 }  // namespace trainyard::api

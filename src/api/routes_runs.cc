@@ -6,6 +6,7 @@
 #include "api/realise.h"
 #include "api/route.h"
 #include "base/text.h"
+#include "store/deletion.h"
 #include "wire/urls.h"
 
 namespace trainyard::api {
@@ -110,6 +111,24 @@ Status add_labels_to(store::RunFilter& filter, const http::Request& request) {
     return fail(ErrorKind::invalid, "archived: must be no, only or any");
   }
   filter.archived = archived == "only" ? only : archived == "any" ? any : no;
+  const std::string_view deleted = request.query_or("deleted", "no");
+  if (deleted != "no" && deleted != "only") {
+    return fail(ErrorKind::invalid, "deleted: must be no or only");
+  }
+  if (deleted == "only") filter.deleted = store::RunFilter::Deleted::only;
+  return {};
+}
+
+// Who may restore a run may list it: its user, and admins.
+Status restrict_to_restorable(const Call& call, store::RunFilter& filter) {
+  const bool admin = filter.workspace.empty()
+                         ? call.identity.role == Role::admin
+                         : check_workspace(call, filter.workspace, Role::admin).has_value();
+  if (admin) return {};
+  if (!filter.user.empty() && filter.user != call.identity.user) {
+    return fail(ErrorKind::denied, "only an admin lists other people's deleted runs");
+  }
+  filter.user = call.identity.user;
   return {};
 }
 
@@ -127,6 +146,7 @@ Result<store::RunFilter> filter_of(const Call& call) {
     TRY_SET(const auto closed, closed_workspaces(call.house, call.identity));
     for (const store::WorkspaceAccess& workspace : closed) filter.closed.push_back(workspace.id);
   }
+  if (filter.deleted == store::RunFilter::Deleted::only) TRY(restrict_to_restorable(call, filter));
   TRY_SET(const Window window, window_of(request));
   filter.limit = static_cast<int>(window.limit);
   filter.before = static_cast<int64_t>(window.first);
@@ -143,7 +163,12 @@ std::string list_key(const http::Query& query) {
 Result<http::Response> answer_runs(const Call& call, const std::vector<Run>& runs, size_t limit) {
   Json items = Json::array();
   for (const Run& run : std::span(runs).first(std::min(limit, runs.size()))) {
-    items.push_back(wire::run_entry_to_json(run, call.house.clock.wall(), call.house.facts.url));
+    Json item = wire::run_entry_to_json(run, call.house.clock.wall(), call.house.facts.url);
+    if (run.deleted) {
+      item["deletedAt"] = format_time(*run.deleted);
+      item["restorableUntil"] = format_time(*run.deleted + store::kKeepDeleted);
+    }
+    items.push_back(std::move(item));
   }
   Json next = runs.size() > limit ? Json(std::to_string(runs[limit - 1].number)) : Json();
   return answer({{"items", std::move(items)}, {"next", std::move(next)}});
@@ -369,7 +394,8 @@ constexpr RouteRow kRunsRoutes[] = {
      kSubmitBodyMax},
     {get, "/api/v1/runs", Needs::reader, Attempts::own_workspace, list_runs,
      "Lists runs, the newest first.",
-     "workspace experiment status target user parent children tag tags archived limit cursor"},
+     "workspace experiment status target user parent children tag tags archived deleted limit "
+     "cursor"},
     {get, "/api/v1/runs/{id}", Needs::reader, Attempts::own_workspace, show_run, "Shows a run."},
     {get, "/api/v1/runs/{id}/spec", Needs::reader, Attempts::own_workspace, show_spec,
      "All that was submitted, as POST /runs takes it."},

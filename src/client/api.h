@@ -38,6 +38,7 @@ struct RunQuery {
   std::string tags;      // Several: a JSON object; null is any value.
   std::string archived;  // "no", "only" or "any"; empty: no.
   bool children = false;
+  std::string deleted;  // "no" or "only"; empty: no.
 };
 
 // Where a reader of a run's console stands, and what it asks for.

@@ -94,7 +94,8 @@ struct Run {
   WallTime created{};
   std::optional<WallTime> started;
   std::optional<WallTime> ended;
-  std::string outputs;  // The tree of outputs/; empty: none.
+  std::optional<WallTime> deleted;  // Set in lists of deleted runs only.
+  std::string outputs;              // The tree of outputs/; empty: none.
   int64_t snapshot_files = 0;
   int64_t snapshot_bytes = 0;
   std::vector<Attempt> attempts;       // Empty in lists.

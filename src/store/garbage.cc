@@ -77,7 +77,7 @@ Result<std::vector<std::string>> newest_snapshots(db::Db& db, std::string_view w
                            {.workspace = std::string(workspace),
                             .children = true,
                             .archived = RunFilter::Archived::any,
-                            .deleted = true},
+                            .deleted = RunFilter::Deleted::any},
                            runs));
   std::vector<std::string> trees;
   TRY_SET(db::Statement rows,

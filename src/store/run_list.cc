@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "store/deletion.h"
 #include "store/workspaces.h"
 
 namespace trainyard::store {
@@ -93,13 +94,14 @@ Status add_statuses(Scope& scope, std::string_view words) {
 
 std::vector<int64_t> shelves_of(const RunFilter& filter) {
   using enum RunFilter::Archived;
+  if (filter.deleted == RunFilter::Deleted::only) return {kDeletedShelf};
   std::vector<int64_t> shelves;
   for (const int64_t archived : {0, 1}) {
     if (filter.archived != any && (filter.archived == only) != (archived == 1)) continue;
     if (filter.parent == 0) shelves.push_back(archived * 2);
     if (filter.parent > 0 || filter.children) shelves.push_back(archived * 2 + 1);
   }
-  if (filter.deleted) shelves.push_back(kDeletedShelf);
+  if (filter.deleted == RunFilter::Deleted::any) shelves.push_back(kDeletedShelf);
   return shelves;
 }
 
@@ -248,6 +250,14 @@ Conditions conditions_of(const Scope& scope, const RunFilter& filter, const Path
   }
   if (!filter.closed.empty()) add_one_of(conditions, " AND r.workspace_id", scope.workspaces);
   if (filter.parent > 0) add_condition(conditions, " AND r.parent = ?", filter.parent);
+  if (filter.deleted == RunFilter::Deleted::only) {
+    add_condition(conditions, " AND r.deleted > ?", kDeletedForGood);
+    if (!filter.children && filter.parent == 0) {
+      conditions.sql +=
+          " AND NOT EXISTS (SELECT 1 FROM runs above WHERE above.number = r.parent AND "
+          "above.deleted IS NOT NULL)";
+    }
+  }
   if (!filter.target.empty()) add_condition(conditions, " AND r.target = ?", filter.target);
   if (!filter.user.empty()) add_condition(conditions, " AND r.user_name = ?", filter.user);
   if (!scope.statuses.empty()) {

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "store/attempt_nodes.h"
 #include "store/computes.h"
+#include "store/deletion.h"
 #include "store/environments.h"
 #include "store/history.h"
 #include "store/labels.h"
@@ -78,6 +79,7 @@ struct ListHome {
     std::map<std::string, std::string> tags;
     RunStatus status = RunStatus::queued;
     bool archived = false;
+    std::optional<WallTime> deleted;
     std::optional<int64_t> parent;
   };
   int64_t add(const NewRun& wanted) {
@@ -105,7 +107,9 @@ struct ListHome {
       head.life.status = wanted.status;
       if (wanted.archived) TRY(store::save_archived(t, head, true));
       number = head.number;
-      return store::save_run(t, head);
+      TRY(store::save_run(t, head));
+      TRY(t.run("UPDATE runs SET deleted = ? WHERE number = ?", {wanted.deleted, number}));
+      return {};
     });
     REQUIRE(added);
     return number;
@@ -124,9 +128,17 @@ bool has_status(const Run& run, std::string_view words) {
   return std::ranges::find(wanted, to_string(run.life.status)) != wanted.end();
 }
 
+bool fits_deleted(const Run& run, const std::map<std::string, int64_t>& deleted,
+                  const RunFilter& filter) {
+  if (filter.deleted == RunFilter::Deleted::no) return !run.deleted;
+  if (!run.deleted || *run.deleted == store::kDeletedForGood) return false;
+  return filter.parent > 0 || filter.children || !deleted.contains(run.parent);
+}
+
 // The same filter, the slow way.
 bool fits(const Run& run, const std::map<std::string, int64_t>& numbers, const RunFilter& filter) {
   const int64_t parent = run.parent.empty() ? 0 : numbers.at(run.parent);
+  const bool listed_deleted = filter.deleted == RunFilter::Deleted::only;
   using enum RunFilter::Archived;
   // A workspace that is named is checked before.
   const bool closed =
@@ -138,9 +150,11 @@ bool fits(const Run& run, const std::map<std::string, int64_t>& numbers, const R
          has_status(run, filter.status) &&
          (filter.target.empty() || run.spec.target == filter.target) &&
          (filter.user.empty() || run.user == filter.user) &&
-         (filter.parent > 0 ? parent == filter.parent : filter.children || parent == 0) &&
+         (filter.parent > 0 ? parent == filter.parent
+                            : listed_deleted || filter.children || parent == 0) &&
          std::ranges::all_of(filter.tags, [&](const auto& tag) { return has_tag(run, tag); }) &&
-         (filter.archived == any || run.labels.archived == (filter.archived == only)) &&
+         (listed_deleted || filter.archived == any ||
+          run.labels.archived == (filter.archived == only)) &&
          (filter.before == 0 || run.number < filter.before);
 }
 
@@ -169,6 +183,7 @@ RunFilter random_filter(std::mt19937& random, const std::vector<int64_t>& parent
   filter.archived = pick(random, std::vector<RunFilter::Archived>{
                                      RunFilter::Archived::no, RunFilter::Archived::no,
                                      RunFilter::Archived::only, RunFilter::Archived::any});
+  if (perhaps()) filter.deleted = RunFilter::Deleted::only;
   if (perhaps()) filter.before = static_cast<int64_t>(1 + random() % 300);
   return filter;
 }
@@ -185,6 +200,8 @@ ListHome::NewRun random_run(std::mt19937& random, const std::vector<int64_t>& pa
   if (!perhaps()) run.tags["model"] = pick(random, std::vector<std::string>{"a", "b", "c"});
   if (perhaps()) run.tags["team"] = "x";
   run.archived = perhaps();
+  if (perhaps()) run.deleted = WallTime(seconds(1'000));
+  if (perhaps()) run.deleted = store::kDeletedForGood;
   if (perhaps()) {
     run.parent = pick(random, parents);
   } else if (perhaps()) {
@@ -213,6 +230,7 @@ constexpr std::string_view kLarge[] = {"runs",
                                        "l",
                                        "t",
                                        "has",
+                                       "above",
                                        "p"};
 
 // The statement's plan, where it scans one of them.
@@ -238,20 +256,29 @@ TEST_CASE("every combination of filters finds what a look at every run finds") {
   ListHome home;
   REQUIRE(home.store->create_workspace({.name = "lab", .created_by = "ada"}));
   std::mt19937 random(7);  // NOLINT: the same runs each time.
-  const std::vector<int64_t> parents = {home.add({}), home.add({.status = RunStatus::running})};
+  const std::vector<int64_t> parents = {home.add({}), home.add({.status = RunStatus::running}),
+                                        home.add({.deleted = WallTime(seconds(1'000))})};
   for (int i = 0; i < 300; ++i) home.add(random_run(random, parents));
-  const auto all =
-      home.store->runs({.children = true, .archived = RunFilter::Archived::any, .limit = 1000});
+  const auto all = home.store->runs({.children = true,
+                                     .archived = RunFilter::Archived::any,
+                                     .deleted = RunFilter::Deleted::any,
+                                     .limit = 1000});
   REQUIRE(all);
-  REQUIRE(all->size() == 302);
+  REQUIRE(all->size() == 303);
   std::map<std::string, int64_t> numbers;
-  for (const Run& run : *all) numbers[run.id.value] = run.number;
+  std::map<std::string, int64_t> deleted;
+  for (const Run& run : *all) {
+    numbers[run.id.value] = run.number;
+    if (run.deleted) deleted[run.id.value] = run.number;
+  }
   int found_some = 0;
   for (int i = 0; i < 3000; ++i) {
     const RunFilter filter = random_filter(random, parents);
     std::vector<int64_t> expected;
     for (const Run& run : *all) {
-      if (fits(run, numbers, filter)) expected.push_back(run.number);
+      if (fits(run, numbers, filter) && fits_deleted(run, deleted, filter)) {
+        expected.push_back(run.number);
+      }
     }
     if (expected.size() > static_cast<size_t>(filter.limit)) {
       expected.resize(static_cast<size_t>(filter.limit));

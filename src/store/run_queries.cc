@@ -19,7 +19,8 @@ constexpr std::string_view kSelectRun =
     "SELECT r.id, r.number, r.version, r.user_name, r.workspace_id, r.experiment_id, r.status, "
     "r.attempt, r.lost_early, r.cancel_asked, r.exit_code, r.error, r.created, r.started, r.ended, "
     "r.outputs, r.snapshot_files, r.snapshot_bytes, s.spec, w.subscription_id, w.resource_group, "
-    "r.retries, r.archived, p.id, l.display_name, l.description, l.tags, l.properties, r.held "
+    "r.retries, r.archived, p.id, l.display_name, l.description, l.tags, l.properties, r.held, "
+    "r.deleted "
     "FROM runs r JOIN run_specs s ON s.run = r.number JOIN workspaces w ON w.id = r.workspace_id "
     "LEFT JOIN runs p ON p.number = r.parent LEFT JOIN run_labels l ON l.run = r.number ";
 
@@ -58,6 +59,7 @@ Result<Run> read_run(const db::Statement& row) {
   }
   run.labels.archived = row.integer(22) != 0;
   run.held = row.text(28);
+  run.deleted = row.maybe_time(29);
   run.parameters = run.spec.parameters;
   return run;
 }

@@ -32,7 +32,9 @@ struct RunFilter {
   std::vector<Tag> tags;  // Only runs that have all of them.
   enum class Archived { no, only, any };
   Archived archived = Archived::no;
-  bool deleted = false;  // Deleted ones too, which can be restored yet; children among them.
+  // only: those that can be restored by themselves, not with their parent, unless `children` says
+  // all; any: what was deleted for good, too.
+  enum class Deleted { no, only, any } deleted = Deleted::no;
   int limit = 100;
   int64_t before = 0;           // Only runs with a smaller `number`; 0: from the newest.
   std::vector<int64_t> closed;  // Ids of workspaces whose runs are left out.

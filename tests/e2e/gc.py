@@ -1,4 +1,5 @@
 """Garbage collection: what nothing refers to goes, beside writers and through kill -9."""
+import datetime
 import hashlib
 import json
 import os
@@ -12,6 +13,10 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 sys.path.insert(0, str(ROOT / "bench"))
 from gc_bench import OLD_S, collect_beside_writers, fill
 from yard import YardTest, alive, main, wait_until
+
+
+def parse_time(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 class Collection(YardTest):
@@ -107,7 +112,15 @@ class Collection(YardTest):
         self.check_is_whole()
         self.ok("experiment", "delete", "test", "-y")
         self.assertEqual(self.json("run", "list"), [])
+        deleted = self.json("run", "list", "--deleted")
+        self.assertEqual(len(deleted), 2)
+        week = parse_time(deleted[0]["restorableUntil"]) - parse_time(deleted[0]["deletedAt"])
+        self.assertEqual(week, datetime.timedelta(days=7))
+        head, row, *_ = self.ok("run", "list", "--deleted", "-o", "table").splitlines()
+        self.assertRegex(head, r"RUN +EXPERIMENT +STATUS +USER +DELETED +RESTORABLE UNTIL")
+        self.assertIn(deleted[0]["restorableUntil"], row)
         self.assertEqual(self.json("experiment", "restore", "test")["restored"], 2)
+        self.assertEqual(self.json("run", "list", "--deleted"), [])
         live = self.submit("--", "sleep", "1000")
         self.assertIn(f"run cancel {live}", self.refused(5, "run", "delete", live, "-y"))
         self.ok("run", "cancel", live)

@@ -20,11 +20,14 @@ constexpr Option kRunListRows[] = {
      "The newest N (default: all; in a table on a terminal 30)."},
     {"--minimal", Takes::nothing, "", "Only id, experiment, status and times."},
     {"--parent-run-id", Takes::value, "RUN", "Only this run's children."},
+    {"--deleted", Takes::nothing, "",
+     "Only deleted runs that can be restored, with the time until when."},
     {"--pipeline-run-id", Takes::value, "RUN", "", Since::later},
 };
 
-constexpr std::string_view kMinimal[] = {"id",     "runId",     "name",      "experiment",
-                                         "status", "createdAt", "startedAt", "endedAt"};
+constexpr std::string_view kMinimal[] = {"id",        "runId",          "name",      "experiment",
+                                         "status",    "createdAt",      "startedAt", "endedAt",
+                                         "deletedAt", "restorableUntil"};
 
 // {"K": "V", "K": null}: null is any value.
 Json wanted_tags(const std::vector<std::string>& pairs) {
@@ -35,6 +38,17 @@ Json wanted_tags(const std::vector<std::string>& pairs) {
         equals == std::string::npos ? Json() : Json(pair.substr(equals + 1));
   }
   return tags;
+}
+
+Columns deleted_columns(WallTime now) {
+  const auto row = [](const Json& run, std::string deleted) {
+    return std::vector{cell_of(run, "id"),     cell_of(run, "experiment"),
+                       cell_of(run, "status"), cell_of(run, "user"),
+                       std::move(deleted),     cell_of(run, "restorableUntil")};
+  };
+  return {{"RUN", "EXPERIMENT", "STATUS", "USER", "DELETED", "RESTORABLE UNTIL"},
+          [=](const Json& run) { return row(run, ago(wire::member(run, "deletedAt"), now)); },
+          [=](const Json& run) { return row(run, cell_of(run, "deletedAt")); }};
 }
 
 Json minimal(const Json& run) {
@@ -63,11 +77,15 @@ Result<int> run_list(Context& context) {
   }
   if (args.has("tags")) query.tags = wire::dump(wanted_tags(args.values("tags")));
   TRY_SET(query.workspace, context.workspace());
+  if (args.has("deleted")) query.deleted = "only";
   const WallTime now = context.clock().wall();
   const auto shape = [&](const Json& run) { return args.has("minimal") ? minimal(run) : run; };
-  TRY(print_runs(context, query, last,
-                 {run_header(), [now](const Json& run) { return run_row(run, now); }, run_raw_row},
-                 shape));
+  const Columns columns =
+      args.has("deleted")
+          ? deleted_columns(now)
+          : Columns{run_header(), [now](const Json& run) { return run_row(run, now); },
+                    run_raw_row};
+  TRY(print_runs(context, query, last, columns, shape));
   return kExitOk;
 }
 
