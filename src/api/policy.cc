@@ -29,6 +29,7 @@ Status check_image(const RolePolicy& policy, Role role, Environment& environment
   const std::string& image = environment.recipe.image;
   const container::ImageSource source = container::image_source(image);
   if (source.form == container::ImageSource::Form::named) {
+    if (env::names_transport(image)) return server_file("image " + image, role);
     if (!env::may_be_anothers(image)) return {};
     return fail(ErrorKind::denied,
                 "image " + image + ": the role " + std::string(to_string(role)) +

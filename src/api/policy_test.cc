@@ -72,6 +72,10 @@ TEST_CASE("images by path come only from folders that an admin names") {
     CHECK(shop.submit(shop.ann, container({}, std::string(form) + "/etc/passwd")).status == 403);
     CHECK(shop.submit(shop.admin, container({}, std::string(form) + "/etc/passwd")).status == 201);
   }
+  for (const char* image : {"dir:/etc", "docker-daemon:x:1", "containers-storage:x", "sif:/x"}) {
+    CAPTURE(image);
+    CHECK(shop.submit(shop.ann, container({}, image)).status == 403);
+  }
   REQUIRE(shop.set({{"imageFolders", {folder}}}).status == 200);
   CHECK(shop.submit(shop.ann, container({}, "rootfs:" + folder + "/x.tar")).status == 201);
   CHECK(shop.submit(shop.ann, container({}, "rootfs:" + folder + "/../x.tar")).status == 403);

@@ -167,16 +167,28 @@ TEST_CASE("an attempt's children name only secrets that its run names") {
   }
   const RunId run = team.submit("calm-finch-1", "default", {"MINE"});
   const std::string attempt = team.yard.place(run);
+  int children = 0;
   const auto child = [&](const std::string& more) {
     return team.ask(attempt, post, "/api/v1/runs",
-                    R"({"id":"calm-finch-2","spec":{"workspace":"default","experiment":"e",)"
-                    R"("command":["true"],)" +
+                    R"({"id":"child-)" + std::to_string(++children) +
+                        R"(","spec":{"workspace":"default","experiment":"e","command":["true"],)" +
                         more + "}}");
   };
   CHECK(child(R"("secrets":["OTHER"])") == 403);
   CHECK(child(R"("secrets":["MINE","OTHER"])") == 403);
   CHECK(child(R"("environment":{"registry":{"address":"evil.example","secret":"OTHER"}})") == 403);
   CHECK(child(R"("secrets":["MINE"])") == 201);
+  // By the name of an environment that brings the secret along, neither.
+  for (const auto& [secret, status] : {std::pair("OTHER", 403), std::pair("MINE", 201)}) {
+    CAPTURE(secret);
+    const std::string name = lower(secret);
+    CHECK(team.ask(team.admin, post, "/api/v1/workspaces/default/environments",
+                   R"({"name":")" + name +
+                       R"(","recipe":{"kind":"container","image":"r.example/i"},"registry":)"
+                       R"({"address":"r.example","username":"a","secret":")" +
+                       secret + R"("}})") == 201);
+    CHECK(child(R"("environment":{"name":")" + name + R"("})") == status);
+  }
 }
 
 TEST_CASE("nobody but its owner runs a command on a person's own machine") {

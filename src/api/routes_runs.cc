@@ -28,18 +28,21 @@ Json shown(const Call& call, const Run& run) {
   return wire::run_to_json(run, now, log_links(call.house, run, now));
 }
 
-// A script submits in its user's name, but not with what its own run was not given.
-Status check_secrets_of_child(const Call& call, const RunSpec& spec) {
+// A script submits in its user's name, but not with what its own run was not given: neither a
+// secret that it names, nor one that a registered environment brings along.
+Status check_secrets_of_child(const Call& call, const RunSpec& spec,
+                              const control::EnvironmentUse& use) {
   if (!call.identity.attempt) return {};
   TRY_SET(const Run parent, call.house.store.run(call.identity.attempt->run));
+  TRY_SET(const Environment environment,
+          call.house.control->resolve_environment(spec.workspace, spec.environment, use));
+  const ImageRegistry& registry = environment.registry;
   std::vector<std::string> wanted = spec.secrets;
-  if (!spec.environment.registry.secret.empty()) {
-    wanted.push_back(spec.environment.registry.secret);
-  }
-  const bool same_registry = spec.environment.registry == parent.spec.environment.registry;
+  if (!registry.secret.empty()) wanted.push_back(registry.secret);
+  const bool same_registry = registry == parent.spec.environment.registry;
   for (const std::string& name : wanted) {
     if (std::ranges::find(parent.spec.secrets, name) != parent.spec.secrets.end()) continue;
-    if (same_registry && name == spec.environment.registry.secret) continue;
+    if (same_registry && name == registry.secret) continue;
     return fail(ErrorKind::denied,
                 "run " + parent.id.value + " does not name the secret '" + name +
                     "', so no run that it submits may",
@@ -61,17 +64,15 @@ Result<http::Response> submit(const Call& call) {
   submission.spec = *std::move(decoded);
   TRY(check_spec(submission.spec));
   TRY(check_workspace(call, submission.spec.workspace, Role::submitter));
-  TRY(check_secrets_of_child(call, submission.spec));
   TRY(check_may_name(call, submission.spec.workspace, submission.spec.snapshot));
   TRY(check_may_name(call, submission.spec.workspace, submission.spec.environment.recipe.context));
   TRY(settle_target(call, submission.spec));
   const RunSpec& asked = submission.spec;
-  if (auto wait = wait_for_image(call, asked.workspace, asked.environment,
-                                 {.role = submission.role,
-                                  .own_machine = !asked.host.empty(),
-                                  .gpus = asked.resources.gpus > 0})) {
+  const control::EnvironmentUse use = control::use_of(asked, submission.role);
+  if (auto wait = wait_for_image(call, asked.workspace, asked.environment, use)) {
     return *std::move(wait);
   }
+  TRY(check_secrets_of_child(call, asked, use));
   TRY_SET(const control::Submitted submitted, call.house.control->submit(submission));
   if (submitted.created) make_ahead(call.house, submitted.run);
   return answer(shown(call, submitted.run), submitted.created ? 201 : 200);

@@ -84,13 +84,33 @@ std::string credential_of(const Environment& environment, std::string_view works
       .hex();
 }
 
+// Whether it is what the server resolved for a run of the workspace.
+bool is_of_run(store::Store& store, std::string_view workspace, const Environment& asked,
+               const std::string& run) {
+  if (asked.hash.empty() || run.empty()) return false;
+  const Result<Run> before = store.run(RunId{run});
+  if (!before || before->spec.workspace != workspace) return false;
+  const Environment& resolved = before->spec.environment;
+  return resolved.hash == asked.hash && resolved.name == asked.name &&
+         resolved.version == asked.version && resolved.recipe == asked.recipe;
+}
+
 }  // namespace
+
+EnvironmentUse use_of(const RunSpec& spec, Role role) {
+  const auto rerun = spec.properties.find(kRerunOf);
+  return {.role = role,
+          .own_machine = !spec.host.empty(),
+          .gpus = spec.resources.gpus > 0,
+          .rerun_of = rerun == spec.properties.end() ? "" : rerun->second};
+}
 
 Result<Environment> resolve(store::Store& store, std::string_view workspace,
                             const Environment& asked, const EnvironmentUse& use,
                             const EnvironmentRules& rules) {
   Environment environment = asked;
-  if (!asked.name.empty() && asked.hash.empty()) {
+  const bool again = is_of_run(store, workspace, asked, use.rerun_of);
+  if (!asked.name.empty() && !again) {
     TRY_SET(environment, look_up(store, workspace, asked, rules.check));
   }
   // A client that names packages and no kind means the kind that has them.
@@ -108,7 +128,7 @@ Result<Environment> resolve(store::Store& store, std::string_view workspace,
   environment.recipe.image_digest.clear();
   environment.recipe.credential = credential_of(environment, workspace);
   if (rules.settle) TRY(rules.settle(environment));
-  if (!asked.hash.empty()) environment.recipe.image_digest = asked.recipe.image_digest;
+  if (again) environment.recipe.image_digest = asked.recipe.image_digest;
   environment.hash = environment_hash(environment);
   return environment;
 }

@@ -16,9 +16,12 @@ using SettleRecipe = std::function<Status(Environment& environment)>;
 // The caller of an environment, and what the run needs.
 struct EnvironmentUse {
   Role role = Role::submitter;
-  bool own_machine = false;  // The run is on the machine of the person who submits it.
-  bool gpus = false;         // The run asks the scheduler for GPUs.
+  bool own_machine = false;   // The run is on the machine of the person who submits it.
+  bool gpus = false;          // The run asks the scheduler for GPUs.
+  std::string rerun_of = {};  // The run that is run once more; empty: none.
 };
+
+EnvironmentUse use_of(const RunSpec& spec, Role role);
 
 // Refuses what the policy for the role does not allow, before any file that the environment names
 // is read, and sets Environment::image_folders and host_paths.
@@ -31,8 +34,9 @@ struct EnvironmentRules {
 };
 
 // An environment as a client asks for it made whole: a name becomes the recipe it stands for, with
-// what was asked beside it put upon that; platform and hash are set. One that was resolved before
-// (it has a hash) keeps its recipe, whatever has become of its name and of its image's file.
+// what was asked beside it put upon that; platform and hash are set. A rerun that sends the
+// environment of its run as it was resolved keeps it, whatever has become of its name and of its
+// image's file; any other hash or image_digest that a client sends is ignored.
 //
 // The rights are those of who asks. What a registered environment brings along must also be within
 // the rights of whoever registered it: nobody gains power by the role of those who use their name.

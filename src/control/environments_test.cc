@@ -27,7 +27,8 @@ struct Registered {
       return {};
     }));
   }
-  Result<Environment> resolved(const Environment& asked, Role role = Role::submitter) const {
+  Result<Environment> resolved(const Environment& asked, Role role = Role::submitter,
+                               const std::string& rerun_of = {}) const {
     EnvironmentRules rules;
     rules.check = [](Environment& environment, const EnvironmentUse& use) -> Status {
       if (use.role == Role::admin) return {};
@@ -40,7 +41,7 @@ struct Registered {
       environment.recipe.image_digest = image_digest;
       return {};
     };
-    return resolve(*yard.store, "default", asked, {.role = role}, rules);
+    return resolve(*yard.store, "default", asked, {.role = role, .rerun_of = rerun_of}, rules);
   }
 };
 
@@ -98,17 +99,22 @@ TEST_CASE("a name may have its version in it") {
 
 TEST_CASE("an image's file that has changed is another environment, but not for a rerun") {
   Registered home;
-  Environment asked;
-  asked.recipe.image = "rootfs:/x.tar";
-  asked.recipe.image_digest = "a lie";
+  RunSpec spec = Yard::spec();
+  spec.environment.recipe.image = "rootfs:/x.tar";
+  const Environment kept = home.yard.submit("r1", spec).spec.environment;
   home.image_digest = "sha256:1";
-  const auto before = home.resolved(asked);
+  const auto before = home.resolved(spec.environment);
   REQUIRE(before);
   CHECK(before->recipe.image_digest == "sha256:1");
-  CHECK(home.resolved(asked)->hash == before->hash);
   home.image_digest = "sha256:2";
-  CHECK(home.resolved(asked)->hash != before->hash);
-  CHECK(home.resolved(*before)->hash == before->hash);
+  CHECK(home.resolved(spec.environment)->hash != before->hash);
+  CHECK(home.resolved(kept, Role::submitter, "r1")->recipe.image_digest ==
+        kept.recipe.image_digest);
+  // No run has had it: it is a client's own idea.
+  Environment lie = kept;
+  lie.recipe.image_digest = "sha256:1";
+  CHECK(home.resolved(lie, Role::submitter, "r1")->recipe.image_digest == "sha256:2");
+  CHECK(home.resolved(*before)->recipe.image_digest == "sha256:2");
 }
 
 TEST_CASE("no text of a recipe smuggles in a second line") {
@@ -142,18 +148,32 @@ TEST_CASE("packages asked for beside a name are put upon it") {
   CHECK(made->hash != home.resolved(named("mine"))->hash);
 }
 
-TEST_CASE("what was resolved stays, whatever its name has become since") {
+TEST_CASE("a rerun keeps what its name stood for, and no client decides that for itself") {
   Registered home;
-  Environment asked = named("mine");
-  asked.recipe.requirements = {"tqdm"};
-  const auto before = home.resolved(asked);
-  REQUIRE(before);
+  RunSpec spec = Yard::spec();
+  spec.environment = named("mine");
+  spec.environment.recipe.requirements = {"tqdm"};
+  const Environment before = home.yard.submit("r1", spec).spec.environment;
   EnvironmentRecord other;
   other.environment.name = "mine";
   other.environment.recipe.kind = EnvironmentKind::venv;
   other.environment.recipe.requirements = {"other"};
   home.put(other);
-  CHECK(*home.resolved(*before) == *before);
+  const auto again = home.resolved(before, Role::submitter, "r1");
+  REQUIRE(again);
+  CHECK(again->version == "1");
+  CHECK(again->recipe.requirements == Words{"numpy", "tqdm"});
+  // Under a name that others trust, with packages that it does not have.
+  Environment lie = before;
+  lie.version = "2";
+  lie.recipe.requirements = {"evil"};
+  for (const char* run : {"r1", "no-such-run", ""}) {
+    CAPTURE(run);
+    const auto made = home.resolved(lie, Role::submitter, run);
+    REQUIRE(made);
+    CHECK(made->hash != lie.hash);
+    CHECK(made->recipe.requirements == Words{"other", "evil"});
+  }
 }
 
 TEST_CASE("a container has one of image and Dockerfile") {

@@ -43,9 +43,7 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
   Submission resolved = submission;
   TRY_SET(resolved.spec.environment,
           resolve_environment(submission.spec.workspace, submission.spec.environment,
-                              {.role = submission.role,
-                               .own_machine = !submission.spec.host.empty(),
-                               .gpus = submission.spec.resources.gpus > 0}));
+                              use_of(submission.spec, submission.role)));
   TRY(check_resolved(resolved.spec));
   TRY(parts_.store.check_space());
   const bool same = resolved.spec.environment == submission.spec.environment;

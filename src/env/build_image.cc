@@ -355,7 +355,8 @@ Result<std::string> ImageBuilder::load_layout(const std::string& reference) {
   return api_.load(fd, archive, BuildWatch(watcher_));
 }
 
-// An id, or a name of ours, may be an image that another's password has fetched.
+// An id, or a name of ours, may be an image that another's password has fetched; a transport reads
+// files of this machine.
 Status ImageBuilder::check_dockerfile(const std::string& dockerfile) {
   if (!environment_.limited) return {};
   TRY_SET(const Fd folder, open_file(scratch_ / "context", O_RDONLY | O_DIRECTORY));
@@ -363,13 +364,15 @@ Status ImageBuilder::check_dockerfile(const std::string& dockerfile) {
   TRY_SET(const std::string text, container::read_document(file, dockerfile));
   for (const std::string& image : images_in(text, recipe_.build_arguments)) {
     const bool digest = image.find('@') != std::string::npos;
-    const bool unclear = may_be_anothers(image) || image.find('$') != std::string::npos ||
+    const bool unclear = may_be_anothers(image) || names_transport(image) ||
+                         !is_plain_image_name(image) ||
                          (digest && !has(image) && api_.image(image));
     if (!unclear && digest && !has(image)) TRY(api_.check_registry(image, credentials()));
     if (!unclear) continue;
     return fail(ErrorKind::denied,
                 "Dockerfile: only an admin may build from the image '" + image + "'",
-                "Name it as a registry does, NAME:TAG, without an id and without ${A:-B}.");
+                "Name it as a registry does, NAME:TAG, without an id, a transport such as "
+                "docker-archive: and ${A:-B}.");
   }
   return {};
 }

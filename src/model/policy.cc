@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/text.h"
+
 namespace trainyard {
 namespace {
 
@@ -41,6 +43,61 @@ Status check_path(std::string_view option, const std::string& entry,
                 "Name a folder that does not hold it.");
   }
   return {};
+}
+
+// As --cap-add's are compared: without CAP_, in capitals.
+Status check_capability(const std::string& entry) {
+  const std::vector<std::string> known = {"ALL",
+                                          "AUDIT_CONTROL",
+                                          "AUDIT_READ",
+                                          "AUDIT_WRITE",
+                                          "BLOCK_SUSPEND",
+                                          "BPF",
+                                          "CHECKPOINT_RESTORE",
+                                          "CHOWN",
+                                          "DAC_OVERRIDE",
+                                          "DAC_READ_SEARCH",
+                                          "FOWNER",
+                                          "FSETID",
+                                          "IPC_LOCK",
+                                          "IPC_OWNER",
+                                          "KILL",
+                                          "LEASE",
+                                          "LINUX_IMMUTABLE",
+                                          "MAC_ADMIN",
+                                          "MAC_OVERRIDE",
+                                          "MKNOD",
+                                          "NET_ADMIN",
+                                          "NET_BIND_SERVICE",
+                                          "NET_BROADCAST",
+                                          "NET_RAW",
+                                          "PERFMON",
+                                          "SETFCAP",
+                                          "SETGID",
+                                          "SETPCAP",
+                                          "SETUID",
+                                          "SYSLOG",
+                                          "SYS_ADMIN",
+                                          "SYS_BOOT",
+                                          "SYS_CHROOT",
+                                          "SYS_MODULE",
+                                          "SYS_NICE",
+                                          "SYS_PACCT",
+                                          "SYS_PTRACE",
+                                          "SYS_RAWIO",
+                                          "SYS_RESOURCE",
+                                          "SYS_TIME",
+                                          "SYS_TTY_CONFIG",
+                                          "WAKE_ALARM"};
+  if (entry == kEverything || std::ranges::find(known, entry) != known.end()) return {};
+  std::string plain = entry;
+  for (char& c : plain) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
+  if (plain.starts_with("CAP_")) plain = plain.substr(4);
+  const std::string near = nearest(plain, known);
+  return fail(ErrorKind::invalid,
+              "--capability " + printable(entry.substr(0, 80)) + ": there is no such capability",
+              near.empty() ? "They are written like SYS_PTRACE; `man capabilities` has them."
+                           : "Did you mean '" + near + "'?");
 }
 
 }  // namespace
@@ -99,6 +156,7 @@ Status check_policy(const RolePolicy& policy, std::span<const std::string> guard
   for (const std::string& path : policy.host_paths) {
     if (path != kEverything) TRY(check_path("--host-path", path, guarded));
   }
+  for (const std::string& name : policy.capabilities) TRY(check_capability(name));
   return {};
 }
 

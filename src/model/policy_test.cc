@@ -53,5 +53,21 @@ TEST_CASE("an entry that would reach the server's home or an engine's socket is 
   CHECK_FALSE(check_policy({.image_folders = {"/srv"}}, guarded));
 }
 
+TEST_CASE("a capability is one of the kernel's, written as it is compared") {
+  const auto hint = [](const char* name) {
+    RolePolicy policy;
+    policy.capabilities = {name};
+    const Status checked = check_policy(policy, {});
+    return checked ? std::string("allowed") : checked.error().hint;
+  };
+  CHECK(hint("SYS_PTRACE") == "allowed");
+  CHECK(hint("ALL") == "allowed");
+  CHECK(hint("*") == "allowed");
+  CHECK(hint("SYS_PTRCE") == "Did you mean 'SYS_PTRACE'?");
+  CHECK(hint("CAP_SYS_ADMIN") == "Did you mean 'SYS_ADMIN'?");
+  CHECK(hint("net_raw") == "Did you mean 'NET_RAW'?");
+  CHECK(hint("FOO").starts_with("They are written like SYS_PTRACE"));
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -139,6 +139,9 @@ inline constexpr std::string_view kLocalQueue = "local";
 inline constexpr std::string_view kServerTarget = "server";  // The server's machine, by its name.
 std::string queue_of(const RunSpec& spec);
 
+// The property that names the run of which this one is a rerun.
+inline constexpr const char* kRerunOf = "trainyard.rerunOf";
+
 // Ranks are numbered through, node after node. On a node come its processes, then its share of the
 // parameter servers, of which the i-th is on node i % nodes.
 int rank_count(const RunSpec& spec);

@@ -5,8 +5,18 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
+
 namespace trainyard::wire {
 namespace {
+
+constexpr size_t kReasonMax = 200;  // Bytes. The library quotes a whole number, however long.
+
+Error not_json(const std::exception& error) {
+  std::string reason = to_utf8(std::string_view(error.what()).substr(0, kReasonMax));
+  if (std::string_view(error.what()).size() > kReasonMax) reason += "…";
+  return {ErrorKind::invalid, "this is not JSON: " + reason, {}};
+}
 
 constexpr size_t kSearchedMax = 32;     // Members of an object that has no index of its keys.
 constexpr size_t kValuesPerAsk = 4096;  // Values between two looks at JsonLimits::stop.
@@ -78,7 +88,7 @@ class Builder final : public nlohmann::json_sax<Json> {
     if (dynamic_cast<const Json::parse_error*>(&error) != nullptr) {
       error_ = {ErrorKind::invalid, place_of(text_, byte) + ": this is not JSON", {}};
     } else {
-      error_ = {ErrorKind::invalid, std::string("this is not JSON: ") + error.what(), {}};
+      error_ = not_json(error);
     }
     return false;
   }
@@ -147,7 +157,7 @@ Result<Json> parse(std::string_view text, const JsonLimits& limits) {
   try {
     return builder.finish(Json::sax_parse(text, &builder));
   } catch (const std::exception& error) {
-    return fail(ErrorKind::invalid, std::string("this is not JSON: ") + error.what());
+    return std::unexpected(not_json(error));
   }
 }
 

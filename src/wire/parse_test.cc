@@ -86,6 +86,13 @@ TEST_CASE("every kind of value is read as it was written") {
   CHECK(placed.error().message == "line 2, column 8: this is not JSON");
 }
 
+TEST_CASE("a number that is too large is not repeated whole") {
+  const Result<Json> json = wire::parse("{\"a\": " + std::string(100'000, '9') + "}");
+  REQUIRE(!json);
+  CHECK(json.error().message.size() < 300);
+  CHECK(json.error().message.ends_with("999…"));
+}
+
 TEST_CASE("a parse that nobody waits for ends early") {
   const Result<Json> json = wire::parse(wide(10'000), {.stop = [] { return true; }});
   REQUIRE(!json);

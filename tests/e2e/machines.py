@@ -469,6 +469,11 @@ class Beyond(Yard):
         done = self.run_cli("submit", "--target", "server", "--", "pwd", env=self.person)
         self.assertEqual(done.code, 0, done)
         self.assertTrue(done.out.startswith(str(self.home)), done)
+        self.ok("server", "stop")
+        self.serving.wait(20)
+        self.ok("server", "start", *self.listen, "--allow-server-target")
+        done = self.run_cli("submit", "--target", "server", "--", "true", env=self.person)
+        self.assertEqual(done.code, 0, done)
 
     def submit_by_python(self, **more):
         """A run of `local` by the package, waited for; the program."""

@@ -134,7 +134,7 @@ Result<int> run_rerun(Context& context) {
   for (const auto& [key, value] : sets) TRY(set_one(spec, key, value));
   TRY(dialects::render_command(spec, submission.id));
   spec.parent.clear();
-  spec.properties["trainyard.rerunOf"] = original.value;
+  spec.properties[kRerunOf] = original.value;
   if (args.has("code")) {
     std::error_code error;
     submission.code = fs::canonical(args.value("code"), error);

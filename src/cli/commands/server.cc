@@ -22,6 +22,8 @@ constexpr Option kStartOptions[] = {
     {"--tls-cert", Takes::value, "FILE", "Speak TLS on TCP with this certificate (PEM)."},
     {"--tls-key", Takes::value, "FILE", "The certificate's key (PEM)."},
     {"--insecure", Takes::nothing, "", "Listen beyond this machine without encryption."},
+    {"--allow-server-target", Takes::nothing, "",
+     "Let runs use this machine (--target server) though it listens beyond it."},
     {"--environments-max", Takes::value, "SIZE",
      "Keep at most so much of built environments (50G; 0: all)."},
     {"--interpreters", Takes::value, "PATH[:PATH…]",
@@ -74,7 +76,9 @@ Result<std::vector<std::string>> start_words(const Args& args) {
     TRY_SET(const fs::path file, file_option(args, key));
     if (!file.empty()) words.push_back("--" + std::string(key) + "=" + file.string());
   }
-  if (args.has("insecure")) words.emplace_back("--insecure");
+  for (const std::string_view key : {"insecure", "allow-server-target"}) {
+    if (args.has(key)) words.push_back("--" + std::string(key));
+  }
   return words;
 }
 

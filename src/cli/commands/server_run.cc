@@ -13,7 +13,7 @@ constexpr Option kServerRunRows[] = {
     {"--tls-key", Takes::value, "FILE", "The certificate's key (PEM)."},
     {"--insecure", Takes::nothing, "", "Listen beyond this machine without encryption."},
     {"--allow-server-target", Takes::nothing, "",
-     "Let others run on this machine too, by --target server."},
+     "Let runs use this machine (--target server) though it listens beyond it."},
     {"--environments-max", Takes::value, "SIZE",
      "Keep at most so much of built environments (50G; 0: all)."},
     {"--interpreters", Takes::value, "PATH[:PATH…]",
