@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "container/unpack.h"
 #include "env/compile.h"
+#include "env/sandbox.h"
 #include "env/settle_conda.h"
 #include "snapshot/capture.h"
 
@@ -352,6 +353,9 @@ Result<Realised> Environments::make_tree(Job& job, const env::Shelf::Held& held)
   if (!held.realised.tree.empty()) return held.realised;
   job.progress("is being packed for nodes");
   const fs::path root = held.folder / "root";
+  if (!env::is_folder_inside(held.folder, root)) {
+    return fail(ErrorKind::invalid, "the build has left no folder root");
+  }
   TRY_SET(const snapshot::Captured captured,
           snapshot::capture(root, {.code = false, .excluded = {}, .cache = {}, .progress = {}}));
   for (const snapshot::Entry& entry : captured.tree.entries) {

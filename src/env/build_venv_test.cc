@@ -334,7 +334,9 @@ TEST_CASE("only wheels come into the shared cache: all else has a cache of its o
            {"tyone @ git+https://host/tyone@0123", false},
            {"tyone @ git+https://host/tyone.whl", false},
            {"tyone @ https://host/tyone-1.0.tar.gz", false},
-           {"https://host/tyone-1.0.zip?x.whl", false}}) {
+           {"https://host/tyone-1.0.zip?x.whl", false},
+           // What a password has fetched is not for others.
+           {"tyone @ https://ann:pw@host/tyone-1.0-py3-none-any.whl", false}}) {
     CAPTURE(row.line);
     ToldByUv place;
     Environment asked = place.environment({});

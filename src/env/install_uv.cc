@@ -126,7 +126,7 @@ class UvInstall {
       TRY_SET(lines, find_exact(install_.lines, Needs::too));
     }
     const bool alone = resolves || install_.exact;
-    if (builds_a_package(lines)) return build_apart(lines, alone);
+    if (builds_a_package(lines) || has_credentials(lines)) return build_apart(lines, alone);
     const Status wheels = install_wheels(lines, alone);
     if (wheels) return hashes_in(lines);
     if (!needs_building(wheels.error())) return std::unexpected(wheels.error());
@@ -157,6 +157,19 @@ class UvInstall {
     return std::ranges::any_of(lines, is_no_wheel) ||
            std::ranges::any_of(install_.options,
                                [](const PipOption& each) { return each.name == "--no-binary"; });
+  }
+
+  // What a password has fetched must not get into the shared cache: others would have it without.
+  bool has_credentials(const std::vector<std::string>& lines) const {
+    const auto is_one = [](std::string_view text) {
+      const size_t begin = text.find("://");
+      if (begin == std::string_view::npos) return false;
+      const std::string_view rest = text.substr(begin + 3);
+      return rest.substr(0, rest.find_first_of("/?# ")).find('@') != std::string_view::npos;
+    };
+    return std::ranges::any_of(lines, is_one) ||
+           std::ranges::any_of(install_.options,
+                               [&](const PipOption& each) { return is_one(each.value); });
   }
 
   static bool needs_building(const Error& error) {

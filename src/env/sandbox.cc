@@ -316,6 +316,8 @@ Status take_over(const fs::path& folder) {
 
 bool is_folder_inside(const fs::path& root, const fs::path& path) {
   std::error_code error;
+  // A build may have put a link to anywhere in place of the root itself.
+  if (!fs::is_directory(fs::symlink_status(root, error))) return false;
   const fs::path above = fs::canonical(root, error);
   if (error) return false;
   const fs::path real = fs::canonical(path, error);

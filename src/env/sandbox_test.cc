@@ -105,6 +105,12 @@ TEST_CASE("what a build left is ours again: no FIFO, nothing closed, links as th
   CHECK_FALSE(is_plain_file_inside(folder, folder / "out" / "passwd"));
   CHECK_FALSE(is_folder_inside(folder, folder / "out"));
   CHECK(is_folder_inside(folder, folder / "inside"));
+  // A link in place of the root leads anywhere.
+  REQUIRE(make_dirs(temp.path() / "elsewhere" / "bin"));
+  REQUIRE(write_file(temp.path() / "elsewhere" / "file", "x"));
+  REQUIRE(symlink("../elsewhere", (folder / "root").c_str()) == 0);
+  CHECK_FALSE(is_folder_inside(folder / "root", folder / "root" / "bin"));
+  CHECK_FALSE(is_plain_file_inside(folder / "root", folder / "root" / "file"));
 }
 
 TEST_CASE("without a sandbox code of packages does not run for those who are no admins") {
