@@ -273,6 +273,29 @@ TEST_CASE("who may not submit any more has their runs ended with the reason, oth
   CHECK(yard.status("others") == RunStatus::provisioning);
 }
 
+TEST_CASE("a run that has failed itself and was canceled by its user is withdrawn all the same") {
+  Yard yard;
+  REQUIRE(yard.store->create_user("sam", Role::submitter));
+  REQUIRE(yard.control->submit({RunId{"live"}, Yard::spec(), "sam"}));
+  yard.control->tick();
+  REQUIRE(yard.report("live", 1,
+                      {phase(1, ReportKind::preparing), phase(2, ReportKind::starting),
+                       phase(3, ReportKind::running)}));
+  const std::string token = yard.engine.assignment({RunId{"live"}, 1})->token;
+  REQUIRE(yard.control->cancel(RunId{"live"}, "sam"));
+  REQUIRE(yard.store->write(Durable::no, [](db::Transaction& t) -> Status {
+    TRY(t.run("UPDATE runs SET error = 'x'", {}));  // As run.fail("x") does.
+    return {};
+  }));
+  REQUIRE(yard.control->withdraw({.user = "sam",
+                                  .by = "ada",
+                                  .why = "user 'sam' was deleted",
+                                  .change = [&](db::Transaction& t) {
+                                    return store::remove_user(t, "sam", yard.clock.wall());
+                                  }}));
+  CHECK(kind_of(yard.store->identify(token)) == ErrorKind::conflict);
+}
+
 TEST_CASE("a withdrawal that fails changes nothing") {
   Yard yard;
   yard.submit("run");
@@ -338,12 +361,14 @@ TEST_CASE("a run that was queued while its user lost the right is canceled, not 
   const auto submit_as = [&](const std::string& user) {
     REQUIRE(yard.control->submit({RunId{user + "-run"}, Yard::spec(), user}));
   };
-  for (const char* user : {"deleted", "demoted", "removed", "member"}) {
+  for (const char* user : {"deleted", "demoted", "removed", "member", "outsider"}) {
     REQUIRE(yard.store->create_user(user, Role::submitter));
     submit_as(user);
   }
   change_rights(yard, [&](db::Transaction& t) -> Status {
     TRY(store::set_member(t, "default", {.user = "member", .role = Role::submitter}));
+    TRY(store::set_member(t, "default", {.user = "removed", .role = Role::submitter}));
+    TRY(store::remove_member(t, "default", "removed"));
     TRY(store::set_role(t, "demoted", Role::reader, {}));
     return store::remove_user(t, "deleted", {});
   });
@@ -353,7 +378,9 @@ TEST_CASE("a run that was queued while its user lost the right is canceled, not 
     CHECK(yard.run(std::string(user) + "-run").attempts.empty());
   }
   CHECK(yard.status("member-run") == RunStatus::provisioning);
-  CHECK(yard.control->load().live == 1);
+  // Closing the workspace to those who never were members ends no run.
+  CHECK(yard.status("outsider-run") == RunStatus::provisioning);
+  CHECK(yard.control->load().live == 2);
   // A user who is created again under the name of a deleted one has all rights of one.
   REQUIRE(yard.store->create_user("deleted", Role::admin));
   REQUIRE(yard.control->submit({RunId{"again"}, Yard::spec(), "deleted"}));

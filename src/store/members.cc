@@ -17,18 +17,22 @@ Result<WorkspaceAccess> read_access(const db::Statement& row, int column) {
   return access;
 }
 
-// Runs r whose user may not submit to their workspace. A name without a row in users is that of an
-// account which uses the Unix socket, an admin, unless the user was deleted.
+// Runs r whose user has lost the right to submit to their workspace. A name without a row in users
+// is that of an account which uses the Unix socket, an admin, unless the user was deleted. Who
+// never was a member of a workspace that was closed has lost nothing of what they submitted before.
 constexpr std::string_view kWithoutRight =
     " FROM runs r JOIN workspaces w ON w.id = r.workspace_id "
     "LEFT JOIN users u ON u.name = r.user_name LEFT JOIN deleted_users d ON d.name = r.user_name "
     "LEFT JOIN workspace_members m ON m.workspace_id = w.id AND m.user_name = r.user_name "
+    "LEFT JOIN former_members f ON f.workspace_id = w.id AND f.user_name = r.user_name "
     "WHERE COALESCE(u.role, iif(d.name IS NULL, 'admin', 'reader')) <> 'admin' "
     "AND (COALESCE(u.role, 'reader') = 'reader' OR "
-    "(w.access = 'members' AND COALESCE(m.role, 'reader') = 'reader')) ";
-// Of those, the runs that are not over and were not withdrawn yet.
+    "(w.access = 'members' AND (m.role = 'reader' OR f.user_name IS NOT NULL))) ";
+// Of those, the runs that are not over and were not withdrawn yet: one whose user has canceled it
+// still has its token.
 constexpr std::string_view kNotWithdrawn =
-    "AND r.final = 0 AND r.status <> '' AND (r.cancel_asked = 0 OR r.error = '') ";
+    "AND r.final = 0 AND r.status <> '' AND (r.cancel_asked = 0 OR EXISTS "
+    "(SELECT 1 FROM tokens t WHERE t.run = r.number AND t.revoked IS NULL)) ";
 
 Result<std::vector<std::string>> first_column(db::Statement rows) {
   std::vector<std::string> texts;
@@ -116,6 +120,8 @@ Status set_member(db::Transaction& transaction, std::string_view workspace, cons
                       "added) VALUES (?, ?, ?, ?, ?) ON CONFLICT (workspace_id, user_name) "
                       "DO UPDATE SET role = excluded.role",
                       {in.id, member.user, to_string(member.role), member.added_by, member.added}));
+  TRY(transaction.run("DELETE FROM former_members WHERE workspace_id = ? AND user_name = ?",
+                      {in.id, member.user}));
   return set_access(transaction, workspace, Access::members);
 }
 
@@ -125,7 +131,13 @@ Status remove_member(db::Transaction& transaction, std::string_view workspace,
   TRY_SET(const int64_t removed,
           transaction.run("DELETE FROM workspace_members WHERE workspace_id = ? AND user_name = ?",
                           {in.id, user}));
-  if (removed > 0) return {};
+  if (removed > 0) {
+    TRY(
+        transaction.run("INSERT OR IGNORE INTO former_members (workspace_id, user_name) "
+                        "VALUES (?, ?)",
+                        {in.id, user}));
+    return {};
+  }
   return fail(ErrorKind::not_found,
               "user '" + std::string(user) + "' is not a member of workspace '" + in.name + "'",
               "List the members with: trainyard workspace share list -w " + in.name);

@@ -7,6 +7,14 @@ INSERT INTO deleted_users (name)
 SELECT DISTINCT user_name FROM tokens
 WHERE kind <> 'attempt' AND user_name NOT IN (SELECT name FROM users);
 
+-- Members that were removed from a workspace: they have lost the right to their runs there, whereas
+-- closing a workspace ends no run of those who never were members.
+CREATE TABLE former_members (
+  workspace_id INTEGER NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+  user_name    TEXT NOT NULL,
+  PRIMARY KEY (workspace_id, user_name)
+) WITHOUT ROWID;
+
 -- For retention by age: what is deleted, or a child, is not in it.
 DROP INDEX runs_ended;
 CREATE INDEX runs_ended ON runs (workspace_id, ended)
