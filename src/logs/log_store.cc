@@ -127,6 +127,9 @@ Result<uint64_t> LogStore::tail(const RunId& run, int rank, View view, int lines
     std::string block;
     while (block.size() < end - begin) {
       TRY_SET(const Read part, kept->read(view, begin + block.size(), end - begin - block.size()));
+      if (part.bytes.empty()) {
+        return fail(ErrorKind::unavailable, "the console has become shorter while it was read");
+      }
       block += part.bytes;
     }
     const TailSearch search = search_tail(block, newlines_left);

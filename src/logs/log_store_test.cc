@@ -69,6 +69,16 @@ TEST_CASE("a console that grows becomes durable by itself, some bytes behind") {
   CHECK(logs.durable({kRun, 1}, 0).value() <= size);
 }
 
+TEST_CASE("tail of a console that has lost its end is an error") {
+  TempDir dir;
+  const Home home(dir.path());
+  LogStore logs{home};
+  REQUIRE(print(logs, kRun, 0, std::string(100'000, 'x')).has_value());
+  REQUIRE(logs.size(kRun, 0, View::both).value() == 100'000);
+  fs::resize_file(home.run(kRun) / "console-0.log", 50'000);
+  CHECK_FALSE(logs.tail(kRun, 0, View::both, 5).has_value());
+}
+
 TEST_CASE("tail finds where the last lines begin") {
   struct Row {
     std::string text;

@@ -28,6 +28,7 @@ constexpr int kRunNodesMax = 100'000;
 constexpr size_t kArgumentsMax = 64 * 1024;
 constexpr size_t kPreparationMax = 64 * 1024;  // Linux takes words twice as long.
 constexpr int64_t kSecondsMax = 10LL * 365 * 24 * 3600;
+constexpr int64_t kGraceMax = 24LL * 3600;  // A script that ignores SIGTERM holds its node as long.
 constexpr int kRetriesMax = 1000;
 
 std::unexpected<Error> refuse_spec(std::string message, std::string hint = {}) {
@@ -70,7 +71,7 @@ Status check_numbers(const RunSpec& spec) {
   if (!within(spec.resources.gpus, 0, 1'000'000)) return refuse_spec("gpus must not be negative");
   if (!within(spec.time_limit_s, 0, kSecondsMax))
     return refuse_spec("the time limit is out of range");
-  if (!within(spec.grace_s, 0, kSecondsMax)) return refuse_spec("the grace time is out of range");
+  if (!within(spec.grace_s, 0, kGraceMax)) return refuse_spec("the grace time must be 0 to 24 h");
   return {};
 }
 
