@@ -9,16 +9,17 @@
 #include "wire/json.h"
 
 // Links to the files of a run that need no token, for a browser or curl: whoever has one can read
-// that one file until it expires. They are signed with the home's key.
+// that one file until it expires, as long as the user who got it may. They are signed with the
+// home's key.
 namespace trainyard::api {
 
 inline constexpr seconds kLinkLife = std::chrono::hours(8);
 
-// Path -> link made at `now`, for the consoles and system logs of a run.
-wire::Json log_links(House& house, const Run& run, WallTime now);
+// Path -> link made for `user` at `now`, for the consoles and system logs of a run.
+wire::Json log_links(House& house, const Run& run, std::string_view user, WallTime now);
 
-// Is the request for the file that its link was signed for? `denied` when it is not, or is late.
 bool has_link(const http::Request& request);
-Status check_link(House& house, const http::Request& request);
+// Whose link it is; `denied` when the request is not for the file that it was signed for, or late.
+Result<store::Identity> identify_link(House& house, const http::Request& request);
 
 }  // namespace trainyard::api

@@ -4,6 +4,7 @@
 
 #include "api/run_files.h"
 #include "api/test_yard.h"
+#include "store/people.h"
 
 namespace trainyard::api {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 // The link to a file, as a path of this server.
 std::string link_of(Yard& yard, const RunId& run, const std::string& path, seconds ago = {}) {
   const wire::Json links =
-      log_links(*yard.house, yard.control->run(run).value(), yard.clock.wall() - ago);
+      log_links(*yard.house, yard.control->run(run).value(), "rita", yard.clock.wall() - ago);
   REQUIRE_MESSAGE(links.contains(path), links.dump());
   return links[path].get<std::string>().substr(std::string("http://yard").size());
 }
@@ -27,6 +28,7 @@ http::Response fetch_range(http::Client& client, const std::string& target,
 
 TEST_CASE("a link opens its own file, without a token, until it expires") {
   Yard yard;
+  REQUIRE(yard.store->create_user("rita", Role::reader));
   const RunId run = yard.submit("run-1");
   const RunId other = yard.submit("run-2");
   yard.place(run);
@@ -43,13 +45,34 @@ TEST_CASE("a link opens its own file, without a token, until it expires") {
   CHECK(fetch(nobody, wire::file_url(run, path) + "?signature=").status == 403);
   CHECK(fetch(nobody, wire::run_url(run, query)).status == 401);
   CHECK(fetch(nobody, wire::run_url(run, "/files") + query).status == 401);
-  const std::string later = "?expires=9999999999" + query.substr(query.find('&'));
+  const std::string later = query.substr(0, query.find("expires=")) + "expires=9999999999" +
+                            query.substr(query.find("&signature"));
   CHECK(fetch(nobody, wire::file_url(run, path) + later).status == 403);
 
   CHECK(fetch(nobody, link_of(yard, run, path, kLinkLife - seconds(60))).status == 200);
   const http::Response late = fetch(nobody, link_of(yard, run, path, kLinkLife));
   CHECK(late.status == 403);
   CHECK(late.body.contains("expired"));
+}
+
+TEST_CASE("a link ends with the right of the user who got it") {
+  Yard yard;
+  REQUIRE(yard.store->create_user("rita", Role::reader));
+  REQUIRE(yard.store->create_user("sam", Role::submitter));
+  const RunId run = yard.submit("run-1");
+  yard.place(run);
+  http::Client nobody = yard.over_tcp();
+  const std::string link = link_of(yard, run, "system_logs/lifecycle.txt");
+  CHECK(fetch(nobody, link).status == 200);
+  const auto write = [&](const std::function<Status(db::Transaction&)>& change) {
+    REQUIRE(yard.store->write(Durable::no, change));
+  };
+  write([](db::Transaction& t) { return store::set_access(t, "default", Access::members); });
+  CHECK(fetch(nobody, link).status == 403);
+  write([](db::Transaction& t) { return store::set_access(t, "default", Access::everyone); });
+  CHECK(fetch(nobody, link).status == 200);
+  write([](db::Transaction& t) { return store::remove_user(t, "rita", {}); });
+  CHECK(fetch(nobody, link).status == 403);
 }
 
 TEST_CASE("a file is read in ranges as HTTP has them") {

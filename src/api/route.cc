@@ -64,13 +64,10 @@ std::variant<store::Identity, http::Response> admit(House& house, const RouteRow
   }
   if (Status host = check_host(house.facts, request); !host) return error_response(host.error());
   if (row.needs == Needs::nothing) return store::Identity{};
-  if (row.links && has_link(request) && request.header("authorization").empty()) {
-    if (Status signed_for = check_link(house, request); !signed_for) {
-      return error_response(signed_for.error());
-    }
-    return store::Identity{.link = true};
-  }
-  Result<store::Identity> identity = identify(house, request);
+  const bool by_link = row.links && has_link(request) && request.header("authorization").empty();
+  Result<store::Identity> identity =
+      by_link ? identify_link(house, request) : identify(house, request);
+  if (!identity && by_link) return error_response(identity.error());
   if (!identity) {
     const int status =
         identity.error().kind == ErrorKind::denied ? 401 : wire::http_status(identity.error().kind);
@@ -241,11 +238,9 @@ Result<store::RunAccess> run_in_url(const Call& call) {
     TRY(check_name(id.value, "run id"));
     TRY_SET(id, call.house.store.find_run(id.value));
   }
-  // Nothing is closed to an admin, an attempt reads its own run all the time, and a link is for
-  // one.
+  // Nothing is closed to an admin, and an attempt reads its own run all the time.
   const bool own = call.identity.attempt && call.identity.attempt->run == id;
-  if (own || call.identity.link ||
-      (call.identity.role == Role::admin && !call.identity.workspace)) {
+  if (own || (call.identity.role == Role::admin && !call.identity.workspace)) {
     return store::RunAccess{.id = std::move(id), .user = {}, .parent = {}, .workspace = {}};
   }
   store::RunAccess access;

@@ -75,7 +75,7 @@ Result<http::Response> restore_run(const Call& call) {
   for (const RunId& run : shown) call.house.run_changed(run);
   TRY_SET(const Run run, call.house.control->run(id));
   const WallTime now = call.house.clock.wall();
-  return answer(wire::run_to_json(run, now, log_links(call.house, run, now)));
+  return answer(wire::run_to_json(run, now, log_links(call.house, run, call.identity.user, now)));
 }
 
 // An experiment's runs, batch after batch; how many.

@@ -297,7 +297,7 @@ constexpr RouteRow kFilesRoutes[] = {
     {get, "/api/v1/runs/{id}/files/{path...}", Needs::reader, Attempts::own_workspace, get_file,
      "The bytes of a file from `from` on, of a Range header, or the last `tail` lines of a "
      "console.",
-     "from wait tail attempt expires signature", 0, nullptr, true},
+     "from wait tail attempt user expires signature", 0, nullptr, true},
     {get, "/api/v1/runs/{id}/outputs", Needs::reader, Attempts::own_workspace, get_outputs,
      "The tree of what the run put out, as text."},
     {get, "/api/v1/runs/{id}/snapshot", Needs::reader, Attempts::own_workspace, get_snapshot,

@@ -25,7 +25,7 @@ constexpr size_t kFollowRankMin = 4 * 1024;  // So that no rank waits for anothe
 
 Json shown(const Call& call, const Run& run) {
   const WallTime now = call.house.clock.wall();
-  return wire::run_to_json(run, now, log_links(call.house, run, now));
+  return wire::run_to_json(run, now, log_links(call.house, run, call.identity.user, now));
 }
 
 // A script submits in its user's name, but not with what its own run was not given: neither a

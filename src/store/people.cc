@@ -132,6 +132,18 @@ Result<User> insert_user(db::Transaction& transaction, std::string_view name, Ro
   return User{.id = row.integer(0), .name = std::string(name), .role = role, .created = now};
 }
 
+Result<std::optional<Role>> account_role(db::Db& db, std::string_view name) {
+  TRY_SET(db::Statement row, db.query("SELECT (SELECT role FROM users WHERE name = ?1), "
+                                      "EXISTS (SELECT 1 FROM deleted_users WHERE name = ?1)",
+                                      {name}));
+  TRY(row.next());
+  if (row.is_null(0)) {
+    return row.integer(1) != 0 ? std::optional<Role>() : std::optional(Role::admin);
+  }
+  TRY_SET(const Role role, role_from(row.text(0)));
+  return role;
+}
+
 Status remove_user(db::Transaction& transaction, std::string_view name, WallTime now) {
   if (name == system_user()) {
     return fail(ErrorKind::conflict,

@@ -60,7 +60,6 @@ struct Identity {
   std::optional<int64_t> node_token;  // Set for a one-time token of a machine that is to join.
   std::optional<int64_t> machine;     // Set for the credential of one that has.
   bool handover = false;              // A ticket of model/handover.h: good for that alone.
-  bool link = false;                  // A signed link: good for the file in its URL alone.
 };
 
 struct StoreOptions {
