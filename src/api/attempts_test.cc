@@ -179,6 +179,8 @@ TEST_CASE("files of logs/ are appended to and read under their names") {
       {"logs/a b/train.log", "log"},
       {"system_logs/s.txt", "system"},
       {"system_logs/lifecycle.txt", "system"},
+      {"azureml-logs/60_control_log.txt", "alias"},
+      {"azureml-logs/process_info.json", "alias"},
   };
   CHECK(kinds == expected);
 }

@@ -96,6 +96,10 @@ Collector::Collector(House& house, const CollectorOptions& options)
 Collector::~Collector() { stop(); }
 
 void Collector::start() {
+  // The first look at the clock: what is set from now on is noticed.
+  if (const auto file_now = house_.blobs.file_time()) {
+    static_cast<void>(check_clock(*file_now).has_value());
+  }
   // What a killed server left of a purge.
   purge_soon();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -411,7 +415,7 @@ Status Collector::Pass::finish_experiments() {
     std::vector<RunId> hidden;
     do {
       const auto change = [&](db::Transaction& transaction) -> Status {
-        TRY_SET(hidden, store::finish_experiment(transaction, experiment, kRunsPerTake));
+        TRY_SET(hidden, store::delete_experiment_runs(transaction, experiment, kRunsPerTake));
         return {};
       };
       TRY(house_.store.write(Durable::no, change));
@@ -574,11 +578,10 @@ void Collector::Pass::mark_tree(const Digest& id) {
     if (!none) note_damaged(id, text.error().message);
     return;
   }
+  // One digit that has changed still makes a tree, and not the one that was kept.
+  if (sha256(*text) != id) return note_damaged(id, "its content has changed");
   const Result<snapshot::Tree> tree = snapshot::decode(*text);
-  if (!tree) {
-    if (sha256(*text) != id) note_damaged(id, tree.error().message);
-    return;
-  }
+  if (!tree) return;  // An attempt may name a file that is no tree.
   for (const snapshot::Entry& entry : tree->entries) {
     using snapshot::EntryKind;
     if (entry.kind == EntryKind::file || entry.kind == EntryKind::executable) {

@@ -232,8 +232,13 @@ TEST_CASE("a damaged tree keeps every blob, and the rest is collected") {
   yard.submit("calm-finch-13");
   REQUIRE(make_dirs(yard.home.runs() / "calm-finch-13"));
   yard.lose("calm-finch-13");
-  REQUIRE(write_file(yard.path(used.tree()), "rotten"));
-  yard.age_files();
+  // No tree at all, and one that is another's: its text can be read, and names another blob.
+  const std::string other = read_file(yard.path(garbage.tree())).value();
+  for (const std::string& damage : {std::string("rotten"), other}) {
+    REQUIRE(write_file(yard.path(used.tree()), damage));
+    yard.age_files();
+    CHECK(yard.collect(Collector::Mode::dry_run)["damagedTrees"] == 1);
+  }
   Json report = yard.collect();
   CHECK(report["damagedTrees"] == 1);
   CHECK(report["removedBlobs"] == 0);

@@ -228,16 +228,22 @@ TEST_CASE("a deletion of an experiment that a crash has interrupted is finished 
   REQUIRE(send(client, del, "/api/v1/runs/three").status == 200);
   yard.let_a_second_pass();
   // The experiment is hidden and none of its runs is deleted yet.
-  yard.change("UPDATE experiments SET deleted = 1000000 * unixepoch() WHERE name = 'tries'");
-  CHECK(yard.listed(client) == Json({"other", "two", "one"}));
+  yard.change(
+      "UPDATE experiments SET deleted = 1000000 * unixepoch(), deleting_when = 1000000 * "
+      "unixepoch(), deleting_through = (SELECT MAX(number) FROM runs) WHERE name = 'tries'");
+  // A run that came meanwhile stays.
+  yard.over("late", "tries");
+  CHECK(yard.listed(client) == Json({"late", "other", "two", "one"}));
   REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).has_value());
-  CHECK(yard.listed(client) == Json({"other"}));
-  CHECK(yard.count("runs") == 4);
-  // They come back as those of a deletion that was not interrupted.
-  CHECK(json_of(send(client, post, url + "/restore", R"({"name": "tries"})"))["restored"] == 2);
+  CHECK(yard.listed(client) == Json({"late", "other"}));
+  CHECK(yard.count("runs") == 5);
+  // The late run has brought the experiment back: all of it can be restored.
+  CHECK(json_of(send(client, post, url + "/restore", R"({"name": "tries"})"))["restored"] == 3);
   CHECK(fetch(client, "/api/v1/runs/one").status == 200);
 
-  yard.change("UPDATE experiments SET deleted = 1 WHERE name = 'tries'");  // By --now.
+  yard.change(  // By --now.
+      "UPDATE experiments SET deleted = 1, deleting_when = 1, deleting_through = "
+      "(SELECT MAX(number) FROM runs) WHERE name = 'tries'");
   REQUIRE(send(client, del, "/api/v1/runs/one").status == 200);
   REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).has_value());
   CHECK(yard.count("runs") == 1);

@@ -122,7 +122,7 @@ Result<http::Response> delete_experiment(const Call& call) {
   };
   TRY(call.house.store.write(Durable::yes, hide));
   TRY_SET(const int64_t count, change_runs(call, [&](db::Transaction& transaction) {
-            return store::delete_experiment_runs(transaction, experiment.id, when, kRunsPerCommit);
+            return store::delete_experiment_runs(transaction, experiment.id, kRunsPerCommit);
           }));
   purge_soon(call);
   Json json = deletion_to_json({}, when);
@@ -137,7 +137,8 @@ Result<http::Response> restore_experiment(const Call& call) {
   if (experiment.deleted == store::kDeletedForGood) {
     return fail(ErrorKind::not_found, "experiment '" + name + "' was deleted for good");
   }
-  const auto show = [&](db::Transaction& transaction) {
+  const auto show = [&](db::Transaction& transaction) -> Status {
+    TRY(store::stop_deleting(transaction, experiment.id));
     return store::show_experiment(transaction, experiment.id);
   };
   TRY(call.house.store.write(Durable::yes, show));

@@ -268,7 +268,7 @@ TEST_CASE("openapi has every route") {
   CHECK(operations == routes.size());
   CHECK(json["paths"]["/health"]["get"]["security"].empty());
   const Json& parameters = json["paths"]["/api/v1/runs/{id}/files/{path}"]["get"]["parameters"];
-  CHECK(parameters.size() == 6);
+  CHECK(parameters.size() == 9);
   CHECK(
       parameters[1] ==
       Json{{"name", "path"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}});

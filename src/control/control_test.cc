@@ -356,8 +356,19 @@ TEST_CASE("what an interrupted withdrawal has left is canceled at the next start
   CHECK(yard.status("others") == RunStatus::provisioning);
 }
 
-TEST_CASE("a run that was queued while its user lost the right is canceled, not claimed") {
+TEST_CASE("nobody is made under the name of a deleted user whose runs are not over") {
   Yard yard;
+  REQUIRE(yard.store->create_user("sam", Role::submitter));
+  REQUIRE(yard.control->submit({RunId{"run"}, Yard::spec(), "sam"}));
+  change_rights(yard, [&](db::Transaction& t) { return store::remove_user(t, "sam", {}); });
+  CHECK(kind_of(yard.store->create_user("sam", Role::submitter)) == ErrorKind::conflict);
+  yard.control->tick();
+  CHECK(yard.status("run") == RunStatus::canceled);
+  CHECK(yard.store->create_user("sam", Role::submitter));
+}
+
+TEST_CASE("a run that was queued while its user lost the right is canceled, not claimed") {
+  Yard yard({.cpus = 8, .memory_bytes = 16 * kGb});
   const auto submit_as = [&](const std::string& user) {
     REQUIRE(yard.control->submit({RunId{user + "-run"}, Yard::spec(), user}));
   };

@@ -158,36 +158,55 @@ Status check_deletable(db::Db& db, const ExperimentRow& experiment, std::string_
 }
 
 Status hide_experiment(db::Transaction& transaction, int64_t experiment, WallTime when) {
-  TRY(transaction.run("UPDATE experiments SET deleted = ? WHERE id = ?", {when, experiment}));
+  TRY(
+      transaction.run("UPDATE experiments SET deleted = ?1, deleting_when = ?1, deleting_through = "
+                      "(SELECT COALESCE(MAX(number), 0) FROM runs) WHERE id = ?2",
+                      {when, experiment}));
   return {};
 }
 
 Result<std::vector<RunId>> delete_experiment_runs(db::Transaction& transaction, int64_t experiment,
-                                                  WallTime when, int limit) {
-  TRY_SET(db::Statement shown,
-          transaction.query("UPDATE runs SET deleted = ? WHERE number IN (SELECT number FROM runs "
-                            "INDEXED BY runs_of_experiment WHERE experiment_id = ? AND outcome IN "
-                            "('Completed', 'Failed', 'Canceled') AND shelf < 4 LIMIT ?) "
-                            "RETURNING id",
-                            {when, experiment, limit}));
-  TRY_SET(std::vector<RunId> ids, read_ids(std::move(shown)));
-  if (!ids.empty()) return ids;
-  // Those that were deleted before and are to go sooner now.
-  TRY_SET(db::Statement hidden,
-          transaction.query("UPDATE runs SET deleted = ? WHERE number IN (SELECT number FROM runs "
-                            "INDEXED BY runs_deleted_of_experiment WHERE experiment_id = ? AND "
-                            "deleted > ? LIMIT ?) RETURNING id",
-                            {when, experiment, when, limit}));
-  return read_ids(std::move(hidden));
+                                                  int limit) {
+  std::vector<RunId> ids;
+  WallTime when{};
+  int64_t through = 0;
+  {
+    TRY_SET(db::Statement row,
+            transaction.query("SELECT deleting_when, deleting_through FROM experiments WHERE id = "
+                              "? AND deleting_when IS NOT NULL",
+                              {experiment}));
+    TRY_SET(const bool any, row.next());
+    if (!any) return ids;  // Done, or restored meanwhile.
+    when = row.time(0);
+    through = row.integer(1);
+  }
+  {
+    TRY_SET(db::Statement shown,
+            transaction.query("UPDATE runs SET deleted = ? WHERE number IN (SELECT number FROM "
+                              "runs INDEXED BY runs_of_experiment WHERE experiment_id = ? AND "
+                              "outcome IN ('Completed', 'Failed', 'Canceled') AND shelf < 4 AND "
+                              "number <= ? LIMIT ?) RETURNING id",
+                              {when, experiment, through, limit}));
+    TRY_SET(ids, read_ids(std::move(shown)));
+    if (!ids.empty()) return ids;
+  }
+  {
+    // Those that were deleted before and are to go sooner now.
+    TRY_SET(db::Statement hidden,
+            transaction.query("UPDATE runs SET deleted = ? WHERE number IN (SELECT number FROM "
+                              "runs INDEXED BY runs_deleted_of_experiment WHERE experiment_id = ? "
+                              "AND deleted > ? AND number <= ? LIMIT ?) RETURNING id",
+                              {when, experiment, when, through, limit}));
+    TRY_SET(ids, read_ids(std::move(hidden)));
+    if (!ids.empty()) return ids;
+  }
+  TRY(stop_deleting(transaction, experiment));
+  return ids;
 }
 
 Result<std::vector<int64_t>> unfinished_experiments(db::Db& db) {
   TRY_SET(db::Statement rows,
-          db.query("SELECT e.id FROM experiments e WHERE e.deleted IS NOT NULL AND (EXISTS (SELECT "
-                   "1 FROM runs r INDEXED BY runs_of_experiment WHERE r.experiment_id = e.id AND "
-                   "r.outcome IN ('Completed', 'Failed', 'Canceled') AND r.shelf < 4) OR EXISTS "
-                   "(SELECT 1 FROM runs r INDEXED BY runs_deleted_of_experiment WHERE "
-                   "r.experiment_id = e.id AND r.deleted > e.deleted))"));
+          db.query("SELECT id FROM experiments WHERE deleting_when IS NOT NULL"));
   std::vector<int64_t> experiments;
   while (true) {
     TRY_SET(const bool more, rows.next());
@@ -196,23 +215,16 @@ Result<std::vector<int64_t>> unfinished_experiments(db::Db& db) {
   }
 }
 
-Result<std::vector<RunId>> finish_experiment(db::Transaction& transaction, int64_t experiment,
-                                             int limit) {
-  WallTime when{};
-  {
-    TRY_SET(db::Statement row,
-            transaction.query("SELECT deleted FROM experiments WHERE id = ? AND deleted IS NOT "
-                              "NULL",
-                              {experiment}));
-    TRY_SET(const bool any, row.next());
-    if (!any) return std::vector<RunId>();  // Restored meanwhile.
-    when = row.time(0);
-  }
-  return delete_experiment_runs(transaction, experiment, when, limit);
-}
-
 Status show_experiment(db::Transaction& transaction, int64_t experiment) {
   TRY(transaction.run("UPDATE experiments SET deleted = NULL WHERE id = ? AND deleted IS NOT NULL",
+                      {experiment}));
+  return {};
+}
+
+Status stop_deleting(db::Transaction& transaction, int64_t experiment) {
+  TRY(
+      transaction.run("UPDATE experiments SET deleting_when = NULL, deleting_through = NULL WHERE "
+                      "id = ?",
                       {experiment}));
   return {};
 }
@@ -257,6 +269,32 @@ Result<std::vector<PurgedRun>> runs_to_purge(db::Db& db, WallTime before, int64_
   }
 }
 
+namespace {
+
+// Metrics with their points, at most `left` rows; how many more there may be. Some metrics at a
+// time, so that those whose points are gone are not passed over again and again.
+Result<int64_t> purge_metrics(db::Transaction& transaction, int64_t run, int64_t left) {
+  constexpr int64_t kMetrics = 500;
+  while (left > 0) {
+    TRY_SET(const int64_t points,
+            transaction.run("DELETE FROM points WHERE (metric, number) IN (SELECT p.metric, "
+                            "p.number FROM (SELECT id FROM metrics WHERE run = ? LIMIT ?) m JOIN "
+                            "points p ON p.metric = m.id LIMIT ?)",
+                            {run, kMetrics, left}));
+    left -= points;
+    if (left <= 0) break;
+    TRY_SET(const int64_t metrics,
+            transaction.run("DELETE FROM metrics WHERE id IN (SELECT id FROM metrics WHERE run = ? "
+                            "LIMIT ?)",
+                            {run, kMetrics}));
+    if (metrics == 0) break;
+    left -= metrics;
+  }
+  return left;
+}
+
+}  // namespace
+
 Result<Purged> purge_run(db::Transaction& transaction, int64_t number, WallTime before) {
   // From the first row on nobody restores it.
   TRY_SET(const int64_t ours,
@@ -266,16 +304,10 @@ Result<Purged> purge_run(db::Transaction& transaction, int64_t number, WallTime 
                           {kDeletedForGood, number, before, number}));
   if (ours == 0) return Purged::kept;
   int64_t left = kPurgeRows;
-  TRY_SET(
-      const int64_t points,
-      transaction.run("DELETE FROM points WHERE (metric, number) IN (SELECT p.metric, p.number "
-                      "FROM metrics m JOIN points p ON p.metric = m.id WHERE m.run = ? LIMIT ?)",
-                      {number, left}));
-  left -= points;
-  for (const std::string_view table : {"metrics", "events", "parameters", "run_files"}) {
+  TRY_SET(left, purge_metrics(transaction, number, left));
+  for (const std::string_view table : {"events", "parameters", "run_files"}) {
     if (left <= 0) return Purged::partly;
-    const std::string_view key = table == "metrics"      ? "id"
-                                 : table == "events"     ? "seq"
+    const std::string_view key = table == "events"       ? "seq"
                                  : table == "parameters" ? "name"
                                                          : "number";
     const std::string name(table);

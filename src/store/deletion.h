@@ -51,19 +51,17 @@ Status check_deletable(db::Db& db, const ExperimentRow& experiment, std::string_
 // 100,000 runs hold nobody up.
 Status hide_experiment(db::Transaction& transaction, int64_t experiment, WallTime when);
 Result<std::vector<RunId>> delete_experiment_runs(db::Transaction& transaction, int64_t experiment,
-                                                  WallTime when, int limit);
+                                                  int limit);
 // The same the other way: of those deleted at `when`, or at any time.
 Status show_experiment(db::Transaction& transaction, int64_t experiment);
+Status stop_deleting(db::Transaction& transaction, int64_t experiment);
 Result<std::vector<RunId>> restore_experiment_runs(db::Transaction& transaction, int64_t experiment,
                                                    std::optional<WallTime> when, int limit);
 
 // ---- for garbage collection ----
 
-// Hidden experiments with runs left to delete: the server was killed between two batches. And the
-// next batch of one; none: it is done, or was restored.
+// Experiments with runs left to delete: the server was killed between two batches.
 Result<std::vector<int64_t>> unfinished_experiments(db::Db& db);
-Result<std::vector<RunId>> finish_experiment(db::Transaction& transaction, int64_t experiment,
-                                             int limit);
 struct EndedRun {
   int64_t number = 0;
   RunId id;

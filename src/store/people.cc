@@ -119,9 +119,28 @@ Result<Role> role_of_user(db::Db& db, std::string_view name, Role otherwise) {
   return role_from(row.text(0));
 }
 
+namespace {
+
+// Whoever is made under the name of a deleted user must not bring back what that one's runs are to
+// do: these are being canceled.
+Status check_name_is_free(db::Db& db, std::string_view name) {
+  TRY_SET(db::Statement row,
+          db.query("SELECT 1 FROM deleted_users d WHERE d.name = ?1 AND EXISTS (SELECT 1 FROM runs "
+                   "r INDEXED BY runs_open WHERE r.final = 0 AND r.user_name = ?1)",
+                   {name}));
+  TRY_SET(const bool any, row.next());
+  if (!any) return {};
+  return fail(ErrorKind::conflict,
+              "runs of the deleted user '" + std::string(name) + "' are still being canceled",
+              "Try again when they are over.");
+}
+
+}  // namespace
+
 Result<User> insert_user(db::Transaction& transaction, std::string_view name, Role role,
                          WallTime now) {
   TRY(check_name(name, "user"));
+  TRY(check_name_is_free(transaction.db(), name));
   TRY_SET(db::Statement row,
           transaction.query("INSERT INTO users (name, role, created) VALUES (?, ?, ?) "
                             "ON CONFLICT (name) DO NOTHING RETURNING id",
