@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cli/console.h"
+#include "cli/run_names.h"
 #include "query/query.h"
 
 namespace trainyard::cli {
@@ -95,18 +96,11 @@ Result<RunId> Context::chosen_run() {
   if (!args_.words().empty()) named.push_back(args_.words().front());
   if (named.size() != 1 || named.front().empty()) {
     return fail(ErrorKind::invalid, named.empty() ? "which run?" : "one run at a time",
-                "Give its id, or a unique beginning of it: trainyard " +
+                "Give its id, the beginning of it, its name or latest: trainyard " +
                     std::string(command_.name) + " RUN. Runs are listed by: trainyard run list");
   }
-  RunId id{named.front()};
-  TRY(check_name(id.value, "run"));
-  if (!args_.has("experiment-name")) return id;
-  TRY_SET(client::Api * server, api());
-  TRY_SET(const Json run, server->run(id));
-  if (cell_of(run, "experiment") == args_.value("experiment-name")) return id;
-  return fail(ErrorKind::not_found,
-              "run " + id.value + ": not in experiment '" + args_.value("experiment-name") + "'",
-              "It is in '" + cell_of(run, "experiment") + "'.");
+  TRY_SET(std::vector<RunId> found, find_runs(*this, named));
+  return std::move(found.front());
 }
 
 // ---- our outputs ----

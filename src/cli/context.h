@@ -44,7 +44,8 @@ class Context {
   Result<Project> project() const;
   // -w, else what the folder is attached to, else "default".
   Result<std::string> workspace() const;
-  // The run named by the first word, -r or -n; checked against -e where that is given.
+  // The run named by the first word, -r or -n (cli/run_names.h); checked against -e where that is
+  // given.
   Result<RunId> chosen_run();
 
   // Our own words, on stderr; silent with --only-show-errors.

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
+#include "cli/run_names.h"
 #include "cli/run_pages.h"
 #include "cli/run_view.h"
 
@@ -74,6 +75,10 @@ Result<int> run_list(Context& context) {
   if (!query.status.empty()) {
     for (const std::string& word : split(query.status, ','))
       TRY(run_status_in_any_case(trim(word)));
+  }
+  if (!query.parent.empty()) {
+    TRY_SET(const RunId parent, find_run(context, query.parent));
+    query.parent = parent.value;
   }
   if (args.has("tags")) query.tags = wire::dump(wanted_tags(args.values("tags")));
   TRY_SET(query.workspace, context.workspace());
