@@ -237,7 +237,10 @@ Result<int> finish_followed(Context& context, const RunId& id, const Followed& f
       TRY(context.write_metadata(shaped_run(context, run)));
     }
   }
-  const client::FollowState& state = followed.state;
+  return say_end(context, id, followed.state);
+}
+
+Result<int> say_end(Context& context, const RunId& id, const client::FollowState& state) {
   TRY(say_warnings(context, id, state));
   // "Canceled: canceled" would say nothing.
   const bool says_more = !state.error.empty() && state.error != "canceled";

@@ -77,13 +77,19 @@ std::string latest_metrics(const Json& run, size_t count_max) {
   return join(shown, ", ");
 }
 
-std::string about(const Json& run, WallTime now) {
+// Empty for a run that was given none.
+std::string display_name(const Json& run) {
+  const std::string name = cell_of(run, "name");
+  return name == cell_of(run, "id") ? "" : name;
+}
+
+std::string about(const Json& run, WallTime now, const Screen& screen) {
   Table table;
   const auto add = [&](std::string_view name, const std::string& value) {
     if (!value.empty()) table.rows.push_back({std::string(name), value});
   };
   add("run", cell_of(run, "id"));
-  if (cell_of(run, "name") != cell_of(run, "id")) add("name", cell_of(run, "name"));
+  add("name", display_name(run));
   const std::string exit = cell_of(run, "exitCode");
   add("status", cell_of(run, "status") + (exit.empty() ? "" : ", exit " + exit));
   add("reason", cell_of(run, "reason"));
@@ -183,24 +189,19 @@ std::string code(const Json& run, bool all_files) {
 }  // namespace
 
 std::vector<std::string> run_header() {
-  return {"RUN", "EXPERIMENT", "STATUS", "TARGET", "STARTED", "TIME", "USER", "METRICS"};
+  return {"RUN", "NAME", "EXPERIMENT", "STATUS", "TARGET", "STARTED", "TIME", "USER", "METRICS"};
 }
 
 std::vector<std::string> run_row(const Json& run, WallTime now) {
-  return {cell_of(run, "id"),
-          cell_of(run, "experiment"),
-          cell_of(run, "status"),
-          cell_of(run, "target"),
-          ago(wire::member(run, "startedAt"), now),
-          time_taken(run, now),
-          cell_of(run, "user"),
-          latest_metrics(run, 3)};
+  return {cell_of(run, "id"),     display_name(run),      cell_of(run, "experiment"),
+          cell_of(run, "status"), cell_of(run, "target"), ago(wire::member(run, "startedAt"), now),
+          time_taken(run, now),   cell_of(run, "user"),   latest_metrics(run, 3)};
 }
 
 std::vector<std::string> run_raw_row(const Json& run) {
-  return {cell_of(run, "id"),     cell_of(run, "experiment"), cell_of(run, "status"),
-          cell_of(run, "target"), cell_of(run, "startedAt"),  cell_of(run, "endedAt"),
-          cell_of(run, "user"),   latest_metrics(run, 3)};
+  return {cell_of(run, "id"),      display_name(run),      cell_of(run, "experiment"),
+          cell_of(run, "status"),  cell_of(run, "target"), cell_of(run, "startedAt"),
+          cell_of(run, "endedAt"), cell_of(run, "user"),   latest_metrics(run, 3)};
 }
 
 View run_details_view(Context& context, Files files) {

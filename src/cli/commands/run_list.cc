@@ -23,6 +23,8 @@ constexpr Option kRunListRows[] = {
     {"--parent-run-id", Takes::value, "RUN", "Only this run's children."},
     {"--deleted", Takes::nothing, "",
      "Only deleted runs that can be restored, with the time until when."},
+    {"--filter", Takes::value, "FILTER", "", Since::later},
+    {"--order-by", Takes::value, "ORDER", "", Since::later},
     {"--pipeline-run-id", Takes::value, "RUN", "", Since::later},
 };
 

@@ -1,0 +1,105 @@
+"""What a person meets at a terminal: lists, short forms, several runs at once, saved settings, dry runs."""
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from yard import TRAINYARD, YardTest, main
+
+
+class Keyboard(YardTest):
+    def setUp(self):
+        super().setUp()
+        self.env["XDG_CONFIG_HOME"] = str(self.scratch / "config")
+        self.env.pop("NO_COLOR", None)
+        self.env["TERM"] = "xterm"
+
+    def on_terminal(self, *args, width=100, env=None):
+        """Runs a command with all three on a terminal; returns what it showed."""
+        above, below = pty.openpty()
+        fcntl.ioctl(below, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+        child = subprocess.Popen([TRAINYARD, *map(str, args)], cwd=self.code, env=dict(self.env, **(env or {})),
+                                 stdin=below, stdout=below, stderr=below, start_new_session=True)
+        os.close(below)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(above, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        os.close(above)
+        self.last_code = child.wait(60)
+        return shown.decode().replace("\r\n", "\n")
+
+    # ---- lists ----
+
+    def test_a_list_shows_names_and_says_what_to_do_when_it_is_empty(self):
+        self.assertIn("start one with: trainyard submit", self.on_terminal("run", "list"))
+        done = self.run_cli("run", "list")
+        self.assertEqual((done.out, done.err), ("[]\n", ""))
+        run = self.submit("--name", "my try", "--", "true")
+        self.finish(run)
+        self.assertIn("fits; all of them are listed by", self.on_terminal("ps", "--status", "failed"))
+        lines = self.ok("ps", "-o", "table", "--status", "COMPLETED,failed").splitlines()
+        self.assertEqual(lines[0].split()[:3], ["RUN", "NAME", "EXPERIMENT"])
+        self.assertIn(f"{run}  my try", lines[1])
+        self.assertEqual(self.ok("run", "list", "-o", "tsv").split("\t")[:3], [run, "my try", "test"])
+        self.assertIn("later version", self.refused(2, "run", "list", "--order-by", "name"))
+
+    # ---- several runs ----
+
+    def test_several_runs_are_shown_waited_for_and_canceled(self):
+        good = self.submit("--", "sh", "-c", "echo good")
+        bad = self.submit("--", "sh", "-c", "echo bad; exit 3")
+        done = self.run_cli("run", "wait", good, bad)
+        self.assertEqual(done.code, 3, done)
+        self.assertEqual([line for line in done.err.splitlines() if line.startswith("run ")],
+                         [f"run {good}: Completed, exit 0", f"run {bad}: Failed, exit 3"])
+        self.assertEqual(self.json("run", "wait", good, good)["id"], good)
+        self.assertEqual([run["id"] for run in json.loads(self.run_cli("run", "wait", good, bad, "-o", "json").out)],
+                         [good, bad])
+        done = self.run_cli("run", "logs", good, bad)
+        self.assertEqual(done.out, "good\nbad\n")
+        self.assertEqual(done.err.splitlines(), [f"==> run {good} <==", f"==> run {bad} <=="])
+        self.assertEqual(self.run_cli("logs", "latest").out, "bad\n")
+        for option in (["--since", "10m"], ["--timestamps"]):
+            self.assertIn("keeps no times", self.refused(2, "run", "logs", good, *option))
+        first, second = (self.submit("--", "sleep", "600") for _ in range(2))
+        shown = self.json("run", "cancel", "--no-wait", first, second)
+        self.assertEqual([run["id"] for run in shown], [first, second])
+        for run in (first, second):
+            self.assertEqual(self.finish(run)["status"], "Canceled")
+        done = self.run_cli("run", "delete", "-y", good, bad)
+        self.assertEqual(done.code, 0, done)
+
+    def test_all_of_ones_own_runs_are_canceled(self):
+        runs = [self.submit("--", "sleep", "600") for _ in range(3)]
+        self.assertIn("Cancel 3 runs of yours?", self.refused(2, "run", "cancel", "--all"))
+        self.assertEqual({r["id"] for r in self.json("run", "cancel", "--all", "-y")}, set(runs))
+        for run in runs:
+            self.finish(run)
+        done = self.run_cli("run", "cancel", "--all", "-y")
+        self.assertEqual((done.code, done.out), (0, "[]\n"), done)
+        self.assertIn("no run of yours", done.err)
+
+    def test_a_runs_files_are_listed(self):
+        self.write("train.py", "open('outputs/model.txt', 'w').write('42')\n")
+        run = self.submit("--", "python3", "train.py")
+        self.finish(run)
+        files = {file["path"]: file for file in self.json("run", "files", run)}
+        self.assertEqual(files["outputs/model.txt"]["size"], 2)
+        self.assertIn("user_logs/std_log.txt", files)
+        self.assertRegex(self.ok("run", "files", "latest", "-o", "table"), r"outputs/model.txt +2 B +output")
+
+
+if __name__ == "__main__":
+    main()
