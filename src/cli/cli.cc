@@ -339,7 +339,10 @@ Error unknown_command(const std::vector<std::string>& words) {
 
 int say_error(const Error& error) {
   if (error.kind == ErrorKind::cancelled && error.message == kOutputClosed) return kExitPipe;
-  static_cast<void>(write_output(STDERR_FILENO, format_error(error)).has_value());
+  constexpr std::string_view kErrorHead = "error:";
+  const std::string text = paint_error(kErrorHead, look_at_screen().error_colour) +
+                           format_error(error).substr(kErrorHead.size());
+  static_cast<void>(write_output(STDERR_FILENO, text).has_value());
   if (error.kind == ErrorKind::internal) {
     static_cast<void>(
         write_output(STDERR_FILENO, "       This is a bug in Trainyard.\n").has_value());

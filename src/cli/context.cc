@@ -109,7 +109,12 @@ void Context::say(std::string_view line) const {
   if (!args_.has("only-show-errors")) insist(line);
 }
 
-void Context::warn(std::string_view line) const { say("warning: " + std::string(line)); }
+void Context::warn(std::string_view line) const {
+  if (args_.has("only-show-errors")) return;
+  static_cast<void>(write_output(STDERR_FILENO, paint_warning("warning:", screen_.error_colour) +
+                                                    " " + printable(line, "\n") + "\n")
+                        .has_value());
+}
 
 void Context::detail(std::string_view line) const {
   if (args_.has("verbose") || args_.has("debug")) say(line);

@@ -246,7 +246,10 @@ Result<int> say_end(Context& context, const RunId& id, const client::FollowState
   const bool says_more = !state.error.empty() && state.error != "canceled";
   if (says_more) context.say(state.status + ": " + state.error);
   const int code = exit_code_of(state);
-  context.insist("run " + id.value + ": " + state.status + ", exit " + std::to_string(code));
+  const std::string status = paint_status(state.status, context.screen().error_colour);
+  const std::string end =
+      "run " + id.value + ": " + status + ", exit " + std::to_string(code) + "\n";
+  static_cast<void>(write_output(STDERR_FILENO, end).has_value());
   return code;
 }
 

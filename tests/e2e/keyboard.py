@@ -55,6 +55,30 @@ class Keyboard(YardTest):
         self.assertEqual(self.ok("run", "list", "-o", "tsv").split("\t")[:3], [run, "my try", "test"])
         self.assertIn("later version", self.refused(2, "run", "list", "--order-by", "name"))
 
+    def test_a_table_fits_the_terminal_and_states_are_coloured(self):
+        self.submit("--name", "n" * 60, "--", "false")
+        self.assertEqual(self.run_cli("run", "wait", "latest").code, 1)
+        text = self.on_terminal("run", "list", width=90)
+        self.assertIn("\x1b[31mFailed\x1b[0m", text)
+        self.assertIn("…", text)
+        plain = self.on_terminal("run", "list", width=90, env={"NO_COLOR": "1"})
+        self.assertNotIn("\x1b", plain)
+        self.assertTrue(all(len(line) <= 90 for line in plain.splitlines()), plain)
+        self.assertNotIn("\x1b", self.on_terminal("run", "list", env={"TERM": "dumb"}))
+        self.assertIn("n" * 60, self.ok("run", "list", "-o", "table"))
+        self.assertIn("\x1b[31mFailed, exit 1\x1b[0m", self.on_terminal("run", "show", "latest"))
+        self.assertIn("\x1b[31merror:\x1b[0m", self.on_terminal("run", "show", "nothing-like-it"))
+
+    def test_long_metrics_are_summarised(self):
+        self.write("train.py", "from trainyard import Run\nrun = Run.get_context()\nrun.log('loss', 0.5)\n"
+                   "labels = [str(i) for i in range(10)]\n"
+                   "run.log_confusion_matrix('cm', {'class_labels': labels, 'matrix': [[1] * 10] * 10})\n")
+        run = self.submit("--", "python3", "train.py")
+        self.assertEqual(self.finish(run)["status"], "Completed")
+        text = self.ok("run", "show", run, "-o", "table")
+        self.assertRegex(text, r"cm +matrix 10x10\n")
+        self.assertRegex(text, r"loss +0.5\n")
+
     # ---- several runs ----
 
     def test_several_runs_are_shown_waited_for_and_canceled(self):
