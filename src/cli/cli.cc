@@ -12,6 +12,7 @@
 #include "cli/exit.h"
 #include "cli/interrupt.h"
 #include "cli/manual.h"
+#include "cli/suggest.h"
 #include "query/query.h"
 
 namespace trainyard::cli {
@@ -319,19 +320,7 @@ Error unknown_command(const std::vector<std::string>& words) {
               "What is there already: trainyard --help"};
     }
   }
-  // Only neighbours are near: "run lst" means a command of `run`, "runs" a first word.
-  std::vector<std::string> known;
-  for (const Command& command : kCommands) {
-    if (command.internal) continue;
-    known.emplace_back(words.size() > 1 ? command.name
-                                        : command.name.substr(0, command.name.find(' ')));
-  }
-  std::string near = nearest(name, known);
-  // "rerun" is one of `run`.
-  for (const Command& command : kCommands) {
-    const bool same = near.empty() && command.name.ends_with(" " + words.front());
-    if (same && !command.internal) near = command.name;
-  }
+  const std::string near = command_meant_by(words, kCommands);
   return {ErrorKind::invalid, "unknown command '" + name + "'",
           (near.empty() ? "" : "Did you mean 'trainyard " + near + "'?\n") +
               std::string("Commands are listed by: trainyard --help")};
