@@ -20,7 +20,8 @@ namespace {
 
 constexpr Option kCommon[] = {
     {"--output -o", Takes::value, "FORMAT",
-     "json, jsonc, table, tsv, yaml, yamlc or none; table on a terminal, else json."},
+     "json, jsonc, table, tsv, yaml, yamlc or none; else $TRAINYARD_OUTPUT, else what `configure` "
+     "has set, else table on a terminal and json otherwise."},
     {"--query", Takes::value, "JMESPATH", "Print only what this finds in the output."},
     {"--only-show-errors", Takes::nothing, "", "No words of our own but errors."},
     {"--verbose -v", Takes::nothing, "", "Say more."},
@@ -28,7 +29,8 @@ constexpr Option kCommon[] = {
     {"--yes -y", Takes::nothing, "", "Do not ask."},
     {"--help -h", Takes::nothing, "", "Show this."},
     {"--home", Takes::value, "DIR", "Where Trainyard keeps everything; else $TRAINYARD_HOME."},
-    {"--server", Takes::value, "URL", "A server elsewhere; else $TRAINYARD_SERVER."},
+    {"--server", Takes::value, "URL",
+     "A server elsewhere; else $TRAINYARD_SERVER, else that of `login`."},
     {"--workspace-name -w --workspace", Takes::value, "NAME",
      "The workspace; else what the folder is attached to, else default."},
     {"--resource-group -g", Takes::value, "NAME", "Kept with a workspace; never needed."},
@@ -241,6 +243,12 @@ const Command kCommands[] = {
     {"node exec", "Run a command on the nodes of a run or of a target",
      "(-r RUN | -n TARGET) [--node N|NAME… | --all] -- CMD [ARG]…", kNodeExecOptions, kNone, 0,
      Rest::apart, node_exec},
+    {"login", "Save a server and its token, and use it", "URL | --list", kLoginOptions, kNone, 1,
+     Rest::words, login},
+    {"logout", "Forget a saved server and its token", "[URL]", kNone, kNone, 1, Rest::words,
+     logout},
+    {"configure", "Set defaults for all commands, or show them", "[--defaults K=V…]",
+     kConfigureOptions, kNone, 0, Rest::words, configure},
     {"doctor", "Check this machine", "", kNone, kNone, 0, Rest::words, doctor},
     {"version", "Show the version and the commit it was built from", "", kNone, kNone, 0,
      Rest::words, version},
@@ -370,11 +378,6 @@ int run_command(const Command& command, std::span<const std::string> words) {
     error.hint += "See: trainyard " + std::string(command.name) + " --help";
     return say_error(error);
   }
-  if (args->has("output")) {
-    if (const auto format = format_from(args->value("output")); !format) {
-      return say_error(format.error());
-    }
-  }
   if (args->has("query")) {
     if (const auto query = query::Query::compile(args->value("query")); !query) {
       return say_error(query.error());
@@ -382,6 +385,9 @@ int run_command(const Command& command, std::span<const std::string> words) {
   }
   if (!command.internal) exit_on_interrupt();
   Context context(command, *std::move(args));
+  if (!command.internal) {  // Before anything is done: what cannot be shown is not begun.
+    if (const auto format = context.format(); !format) return say_error(format.error());
+  }
   const Result<int> code = command.run(context);
   return code ? *code : say_error(code.error());
 }

@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "base/text.h"
 #include "cli/console.h"
 #include "cli/run_names.h"
+#include "cli/settings.h"
 #include "query/query.h"
 
 namespace trainyard::cli {
@@ -18,7 +21,12 @@ Context::Context(const Command& command, Args args)
 // ---- the server ----
 
 Result<Place> Context::place() const {
-  return find_place(args_.value("server"), args_.value("home"));
+  // What is about this machine: a saved server is another one.
+  static constexpr std::string_view kOfThisMachine[] = {
+      "server run", "server start", "server stop", "server restore",
+      "node join",  "node run",     "node leave",  "node own"};
+  const bool here = std::ranges::find(kOfThisMachine, command_.name) != std::end(kOfThisMachine);
+  return find_place(args_.value("server"), args_.value("home"), here ? Saved::ignore : Saved::use);
 }
 
 Result<client::Api*> Context::keep(Result<http::Client> client) {
@@ -84,7 +92,11 @@ Result<std::string> Context::workspace() const {
   std::string name = args_.value("workspace-name");
   if (name.empty()) {
     TRY_SET(const Project attached, project());
-    name = attached.workspace.empty() ? "default" : attached.workspace;
+    name = attached.workspace;
+  }
+  if (name.empty()) {
+    TRY_SET(const Settings settings, load_settings());
+    name = settings.workspace.empty() ? "default" : settings.workspace;
   }
   TRY(check_name(name, "workspace"));
   return name;
@@ -129,7 +141,15 @@ bool Context::shows_progress() const {
 }
 
 Result<Format> Context::format() const {
-  return format_from(args_.value("output", screen_.out_terminal ? "table" : "json"));
+  if (args_.has("output")) return format_from(args_.value("output"));
+  if (const char* name = std::getenv("TRAINYARD_OUTPUT"); name != nullptr && *name != '\0') {
+    auto format = format_from(name);
+    if (!format) return std::unexpected(std::move(format).error().within("TRAINYARD_OUTPUT"));
+    return format;
+  }
+  TRY_SET(const Settings settings, load_settings());
+  if (!settings.output.empty()) return format_from(settings.output);
+  return screen_.out_terminal ? Format::table : Format::json;
 }
 
 Status Context::print(const Json& value, const View& view) const {

@@ -124,6 +124,46 @@ class Keyboard(YardTest):
         self.assertIn("user_logs/std_log.txt", files)
         self.assertRegex(self.ok("run", "files", "latest", "-o", "table"), r"outputs/model.txt +2 B +output")
 
+    # ---- settings ----
+
+    def test_defaults_are_saved_and_variables_and_options_win(self):
+        self.ok("workspace", "create", "lab")
+        self.assertIsNone(self.json("configure")["output"])
+        self.ok("configure", "--defaults", "output=tsv", "workspace=lab")
+        run = self.submit("--", "true")
+        self.finish(run)
+        self.assertTrue(self.ok("run", "list").startswith(f"{run}\t"))
+        self.assertEqual(self.json("run", "list")[0]["workspace"], "lab")
+        self.assertEqual(self.json("run", "list", "-w", "default"), [])
+        text = self.ok("run", "list", env={"TRAINYARD_OUTPUT": "yaml"})
+        self.assertTrue(text.startswith("- id: "), text)
+        self.assertIn("TRAINYARD_OUTPUT", self.refused(2, "run", "list", env={"TRAINYARD_OUTPUT": "xml"}))
+        self.assertIn("not known", self.refused(2, "configure", "--defaults", "colour=red"))
+        self.ok("configure", "--defaults", "output=", "workspace=")
+        self.assertEqual(json.loads(self.ok("run", "list")), [])
+
+    def test_a_server_is_saved_with_its_token_and_used(self):
+        status = self.json("server", "start") and self.json("server", "status", "--show-token")
+        url, token = status["url"], status["token"]
+        elsewhere = {"HOME": str(self.scratch / "user"), "TRAINYARD_HOME": ""}
+        self.assertIn("token", self.refused(2, "login", url, env=elsewhere))
+        self.refused(3, "login", url, env=dict(elsewhere, TRAINYARD_TOKEN="wrong"))
+        self.assertEqual(self.json("login", "--list", env=elsewhere), [])
+        done = subprocess.run([TRAINYARD, "login", url + "/"], input=token + "\n", text=True, capture_output=True,
+                              env=dict(self.env, **elsewhere), cwd=self.code)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertNotIn(token, done.stdout + done.stderr)
+        file = self.scratch / "config/trainyard/settings.json"
+        self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+        self.assertEqual(self.json("login", "--list", env=elsewhere),
+                         [{"url": url, "user": status["user"], "current": True}])
+        self.assertEqual(self.json("server", "status", env=elsewhere)["pid"], status["pid"])
+        # A variable or an option wins.
+        self.assertEqual(self.run_cli("server", "status", "--home", self.scratch / "none", env=elsewhere).code, 6)
+        self.ok("logout", env=elsewhere)
+        self.assertNotIn(token, file.read_text())
+        self.assertEqual(self.run_cli("server", "status", env=elsewhere).code, 6)
+
 
 if __name__ == "__main__":
     main()

@@ -205,6 +205,12 @@ extern const std::span<const Option> kNodeRunOptions;
 extern const std::span<const Option> kNodeChoice;
 extern const std::span<const Option> kNodeForce;
 
+Result<int> login(Context& context);
+Result<int> logout(Context& context);
+Result<int> configure(Context& context);
+extern const std::span<const Option> kLoginOptions;
+extern const std::span<const Option> kConfigureOptions;
+
 Result<int> doctor(Context& context);
 Result<int> version(Context& context);
 std::string version_line();  // "trainyard 0.1.0 (31d2755c1a52)\n"; also that of --version.
