@@ -164,6 +164,41 @@ class Keyboard(YardTest):
         self.assertNotIn(token, file.read_text())
         self.assertEqual(self.run_cli("server", "status", env=elsewhere).code, 6)
 
+    # ---- submit ----
+
+    def test_a_dry_run_shows_what_would_be_sent_and_run(self):
+        self.write("train.py", "print(1)\n")
+        self.write(".amlignore", "data/\n")
+        (self.code / "data").mkdir()
+        self.write("data/big.bin", "x" * 1000)
+        plan = json.loads(self.ok("submit", "--dry-run", "--env-var", "A=secret", "--", "python3", "train.py"))
+        self.assertEqual(plan["command"], ["python3", "train.py"])
+        self.assertEqual([f["path"] for f in plan["code"]["files"]], [".amlignore", "train.py"])
+        self.assertEqual(plan["code"]["ignored"], ["data/"])
+        self.assertEqual(plan["environmentVariables"], ["A"])
+        done = self.run_cli("submit", "--dry-run", "-o", "table", "--", "python3", "train.py")
+        self.assertIn("nothing was submitted", done.err)
+        self.assertRegex(done.out, r"command +python3 train.py\n")
+        self.assertRegex(done.out, r"  train.py +9 B\n")
+        self.write("job.yml", "command: python3 train.py\ncode: .\nenvironment: azureml:x:1\ncompute: azureml:local\n")
+        self.assertEqual(self.json("job", "create", "-f", "job.yml", "--dry-run")["target"], "local")
+        self.assertFalse(self.home.exists() and (self.home / "socket").exists())
+        self.assertEqual(self.json("run", "list"), [])
+
+    def test_code_that_is_seldom_meant_is_told_with_what_to_ignore(self):
+        (self.code / ".venv").mkdir()
+        self.write(".venv/pyvenv.cfg", "x" * 2000)
+        self.write(".env", "KEY=1\n")
+        done = self.run_cli("submit", "-e", "t", "--", "true")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("warning: the code has .venv/ (1 file, 2.0 kB), .env (1 file, 6 B). "
+                      "To leave them out, add to .amlignore: .env .venv/\n", done.err)
+        self.write(".amlignore", ".env\n.venv/\n")
+        self.assertNotIn("warning", self.run_cli("submit", "-e", "t", "--", "true").err)
+        for i in range(5001):
+            (self.code / f"f{i}").touch()
+        self.assertIn("warning: the code is 5002 files", self.run_cli("submit", "-e", "t", "--", "true").err)
+
 
 if __name__ == "__main__":
     main()
