@@ -323,9 +323,8 @@ TEST_CASE("a list by name has runs whose id begins with it and runs that are cal
   home.add({.name = "best", .deleted = WallTime(seconds(1'000))});
   const auto named = [&](const std::string& name, const std::string& workspace = {}) {
     std::vector<int64_t> found;
-    for (const Run& run : home.store->runs({.workspace = workspace, .named = name}).value()) {
-      found.push_back(run.number);
-    }
+    const auto runs = home.store->runs({.workspace = workspace, .named = name});
+    for (const Run& run : *runs) found.push_back(run.number);
     return found;
   };
   CHECK(named("run-1") == std::vector<int64_t>{1});
