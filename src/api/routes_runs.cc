@@ -141,7 +141,8 @@ Result<store::RunFilter> filter_of(const Call& call) {
                           .experiment = std::string(request.query_or("experiment", "")),
                           .status = std::string(request.query_or("status", "")),
                           .target = std::string(request.query_or("target", "")),
-                          .user = std::string(request.query_or("user", ""))};
+                          .user = std::string(request.query_or("user", "")),
+                          .named = std::string(request.query_or("named", ""))};
   TRY(add_labels_to(filter, request));
   if (!filter.workspace.empty()) {
     TRY(check_workspace(call, filter.workspace, Role::reader));
@@ -399,7 +400,8 @@ constexpr RouteRow kRunsRoutes[] = {
      kSubmitBodyMax},
     {get, "/api/v1/runs", Needs::reader, Attempts::own_workspace, list_runs,
      "Lists runs, the newest first.",
-     "workspace experiment status target user parent children tag tags archived deleted limit "
+     "workspace experiment status target user parent children tag tags archived deleted named "
+     "limit "
      "cursor"},
     {get, "/api/v1/runs/{id}", Needs::reader, Attempts::own_workspace, show_run, "Shows a run."},
     {get, "/api/v1/runs/{id}/spec", Needs::reader, Attempts::own_workspace, show_spec,

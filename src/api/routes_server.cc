@@ -74,13 +74,10 @@ Result<std::string> own_token(const Call& call) {
 
 Result<http::Response> show_server(const Call& call) {
   const Facts& facts = call.house.facts;
-  Json json = {{"pid", facts.pid},
-               {"url", facts.url},
-               {"socket", facts.socket},
-               {"version", kVersion},
-               {"home", call.house.home.root().string()},
-               {"host", facts.host},
-               {"startedAt", format_time(facts.started)}};
+  Json json = {{"pid", facts.pid},           {"url", facts.url},
+               {"socket", facts.socket},     {"version", kVersion},
+               {"user", call.identity.user}, {"home", call.house.home.root().string()},
+               {"host", facts.host},         {"startedAt", format_time(facts.started)}};
   if (call.request.query_or("token", "0") != "1") return answer(json);
   TRY(check_may(call.identity, Needs::local_admin, Attempts::refused, call.request.peer.unix_socket,
                 {}));

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "cli/suggest.h"
 
 namespace trainyard::cli {
 namespace {
@@ -88,7 +89,7 @@ class Parser {
         }
       }
     }
-    const std::string near = is_long(name) ? nearest(name, known) : "";
+    const std::string near = is_long(name) ? option_meant_by(name, known) : "";
     return fail(ErrorKind::invalid, "unknown option '" + name + "'",
                 near.empty() ? "" : "Did you mean '" + near + "'?");
   }
@@ -108,7 +109,17 @@ class Parser {
       return fail(ErrorKind::invalid, "unexpected word '" + word + "'",
                   "The command to run comes after --, as in: trainyard submit -- python train.py");
     }
-    return fail(ErrorKind::invalid, "unexpected word '" + word + "'");
+    // The option that a command without words of its own takes most often.
+    std::string hint;
+    for (const std::string_view name : {"-f", "-n"}) {
+      const Option* option = find(name);
+      const bool file = option != nullptr && option->key() == "file";
+      const bool named = option != nullptr && option->key() == "name";
+      if (hint.empty() && (file || named) && !args_.has(option->key())) {
+        hint = "Did you mean '" + std::string(name) + " " + word + "'?";
+      }
+    }
+    return fail(ErrorKind::invalid, "unexpected word '" + word + "'", hint);
   }
 
   Status take_long(const std::string& word) {

@@ -12,6 +12,7 @@
 #include "cli/exit.h"
 #include "cli/interrupt.h"
 #include "cli/manual.h"
+#include "cli/suggest.h"
 #include "query/query.h"
 
 namespace trainyard::cli {
@@ -19,7 +20,8 @@ namespace {
 
 constexpr Option kCommon[] = {
     {"--output -o", Takes::value, "FORMAT",
-     "json, jsonc, table, tsv, yaml, yamlc or none; table on a terminal, else json."},
+     "json, jsonc, table, tsv, yaml, yamlc or none; else $TRAINYARD_OUTPUT, else what `configure` "
+     "has set, else table on a terminal and json otherwise."},
     {"--query", Takes::value, "JMESPATH", "Print only what this finds in the output."},
     {"--only-show-errors", Takes::nothing, "", "No words of our own but errors."},
     {"--verbose -v", Takes::nothing, "", "Say more."},
@@ -27,7 +29,8 @@ constexpr Option kCommon[] = {
     {"--yes -y", Takes::nothing, "", "Do not ask."},
     {"--help -h", Takes::nothing, "", "Show this."},
     {"--home", Takes::value, "DIR", "Where Trainyard keeps everything; else $TRAINYARD_HOME."},
-    {"--server", Takes::value, "URL", "A server elsewhere; else $TRAINYARD_SERVER."},
+    {"--server", Takes::value, "URL",
+     "A server elsewhere; else $TRAINYARD_SERVER, else that of `login`."},
     {"--workspace-name -w --workspace", Takes::value, "NAME",
      "The workspace; else what the folder is attached to, else default."},
     {"--resource-group -g", Takes::value, "NAME", "Kept with a workspace; never needed."},
@@ -51,17 +54,19 @@ const Command kCommands[] = {
      run_list},
     {"run show", "Show a run: state, attempts, timeline, code", "RUN", kRunShowOptions, kRunChoice,
      1, Rest::words, run_show},
-    {"run cancel", "Stop a run", "RUN", kNone, kRunChoice, 1, Rest::words, run_cancel},
+    {"run files", "List a run's files", "RUN", kNone, kRunChoice, 1, Rest::words, run_files},
+    {"run cancel", "Stop runs", "RUN… | --all", kRunCancelOptions, kRunChoice, kFilesMax,
+     Rest::words, run_cancel},
     {"run delete", "Delete runs that are over", "RUN… [--now]", kDeleteOptions, kRunChoice,
      kFilesMax, Rest::words, run_delete},
     {"run restore", "Restore deleted runs", "RUN…", kNone, kRunChoice, kFilesMax, Rest::words,
      run_restore},
-    {"run wait", "Wait for a run's end and exit as it did", "RUN", kNone, kRunChoice, 1,
-     Rest::words, run_wait},
-    {"run logs", "Show what a run printed", "RUN [-f]", kRunLogsOptions, kRunChoice, 1, Rest::words,
-     run_logs},
-    {"run monitor-logs", "Follow what a run prints", "RUN", kRunMonitorLogsOptions, kRunChoice, 1,
-     Rest::words, run_monitor_logs},
+    {"run wait", "Wait for the end of runs and exit as they did", "RUN…", kNone, kRunChoice,
+     kFilesMax, Rest::words, run_wait},
+    {"run logs", "Show what runs printed", "RUN… [-f]", kRunLogsOptions, kRunChoice, kFilesMax,
+     Rest::words, run_logs},
+    {"run monitor-logs", "Follow what runs print", "RUN…", kRunMonitorLogsOptions, kRunChoice,
+     kFilesMax, Rest::words, run_monitor_logs},
     {"run download-logs", "Fetch a run's logs", "RUN -d DIR", kRunDownloadLogsOptions, kRunChoice,
      1, Rest::words, run_download_logs},
     {"run download", "Fetch a run's outputs, or its code", "RUN -d DIR [--snapshot]",
@@ -76,6 +81,10 @@ const Command kCommands[] = {
      kRunChoice, 1, Rest::words, run_metrics},
     {"run update", "Change a run's tags", "RUN --add-tag K=V", kRunUpdateOptions, kRunChoice, 1,
      Rest::words, run_update},
+    {"logs", "Follow what runs print", "RUN…", kRunMonitorLogsOptions, kRunChoice, kFilesMax,
+     Rest::words, run_monitor_logs},
+    {"ps", "List runs, newest first", "[OPTION]…", kRunListOptions, kNone, 0, Rest::words,
+     run_list},
     {"job create", "Run what a job file describes", "-f FILE [--stream]", kJobCreateOptions, kNone,
      0, Rest::words, job_create},
     {"job show", "Show a job", "NAME", kJobShowOptions, kJobChoice, 1, Rest::words, job_show},
@@ -234,6 +243,12 @@ const Command kCommands[] = {
     {"node exec", "Run a command on the nodes of a run or of a target",
      "(-r RUN | -n TARGET) [--node N|NAME… | --all] -- CMD [ARG]…", kNodeExecOptions, kNone, 0,
      Rest::apart, node_exec},
+    {"login", "Save a server and its token, and use it", "URL | --list", kLoginOptions, kNone, 1,
+     Rest::words, login},
+    {"logout", "Forget a saved server and its token", "[URL]", kNone, kNone, 1, Rest::words,
+     logout},
+    {"configure", "Set defaults for all commands, or show them", "[--defaults K=V…]",
+     kConfigureOptions, kNone, 0, Rest::words, configure},
     {"doctor", "Check this machine", "", kNone, kNone, 0, Rest::words, doctor},
     {"version", "Show the version and the commit it was built from", "", kNone, kNone, 0,
      Rest::words, version},
@@ -313,19 +328,7 @@ Error unknown_command(const std::vector<std::string>& words) {
               "What is there already: trainyard --help"};
     }
   }
-  // Only neighbours are near: "run lst" means a command of `run`, "runs" a first word.
-  std::vector<std::string> known;
-  for (const Command& command : kCommands) {
-    if (command.internal) continue;
-    known.emplace_back(words.size() > 1 ? command.name
-                                        : command.name.substr(0, command.name.find(' ')));
-  }
-  std::string near = nearest(name, known);
-  // "rerun" is one of `run`.
-  for (const Command& command : kCommands) {
-    const bool same = near.empty() && command.name.ends_with(" " + words.front());
-    if (same && !command.internal) near = command.name;
-  }
+  const std::string near = command_meant_by(words, kCommands);
   return {ErrorKind::invalid, "unknown command '" + name + "'",
           (near.empty() ? "" : "Did you mean 'trainyard " + near + "'?\n") +
               std::string("Commands are listed by: trainyard --help")};
@@ -333,7 +336,10 @@ Error unknown_command(const std::vector<std::string>& words) {
 
 int say_error(const Error& error) {
   if (error.kind == ErrorKind::cancelled && error.message == kOutputClosed) return kExitPipe;
-  static_cast<void>(write_output(STDERR_FILENO, format_error(error)).has_value());
+  constexpr std::string_view kErrorHead = "error:";
+  const std::string text = paint_error(kErrorHead, look_at_screen().error_colour) +
+                           format_error(error).substr(kErrorHead.size());
+  static_cast<void>(write_output(STDERR_FILENO, text).has_value());
   if (error.kind == ErrorKind::internal) {
     static_cast<void>(
         write_output(STDERR_FILENO, "       This is a bug in Trainyard.\n").has_value());
@@ -372,11 +378,6 @@ int run_command(const Command& command, std::span<const std::string> words) {
     error.hint += "See: trainyard " + std::string(command.name) + " --help";
     return say_error(error);
   }
-  if (args->has("output")) {
-    if (const auto format = format_from(args->value("output")); !format) {
-      return say_error(format.error());
-    }
-  }
   if (args->has("query")) {
     if (const auto query = query::Query::compile(args->value("query")); !query) {
       return say_error(query.error());
@@ -384,6 +385,9 @@ int run_command(const Command& command, std::span<const std::string> words) {
   }
   if (!command.internal) exit_on_interrupt();
   Context context(command, *std::move(args));
+  if (!command.internal) {  // Before anything is done: what cannot be shown is not begun.
+    if (const auto format = context.format(); !format) return say_error(format.error());
+  }
   const Result<int> code = command.run(context);
   return code ? *code : say_error(code.error());
 }

@@ -93,6 +93,27 @@ TEST_CASE("what is unknown is refused with 2 and the nearest thing we know") {
   CHECK(has(command.errors, "Did you mean 'trainyard run list'?"));
   CHECK(has(ran({"sumbit"}).errors, "'trainyard submit'"));
   CHECK(has(ran({"rerun", "x"}).errors, "'trainyard run rerun'"));
+  const std::pair<std::vector<std::string>, std::string> meant[] = {
+      {{"run", "rm", "x"}, "'trainyard run delete'"},
+      {{"run", "ls"}, "'trainyard run list'"},
+      {{"run", "kill", "x"}, "'trainyard run cancel'"},
+      {{"job", "get", "x"}, "'trainyard job show'"},
+      {{"user", "remove", "x"}, "'trainyard user delete'"},
+      {{"environment", "new"}, "'trainyard environment create'"},
+      {{"ls"}, "'trainyard run list'"},
+      {{"run", "python", "train.py"}, "'trainyard submit -- python'"},
+      {{"submit", "--env", "A=1", "--", "x"}, "'--env-var'"},
+      {{"submit", "--memory", "1G", "--", "x"}, "'--mem'"},
+      {{"run", "list", "--count", "3"}, "'--last'"},
+      {{"job", "create", "job.yml"}, "'-f job.yml'"},
+      {{"environment", "build", "a", "b"}, "'-n b'"},
+  };
+  for (const auto& [words, said] : meant) {
+    const Ran tried = ran(words);
+    CAPTURE(words.back());
+    CHECK(tried.code == kExitInvalid);
+    CHECK_MESSAGE(has(tried.errors, "Did you mean " + said), tried.errors);
+  }
   const Ran option = ran({"run", "list", "--sttus", "x"});
   CHECK(option.code == kExitInvalid);
   CHECK(has(option.errors, "Did you mean '--status'?"));

@@ -12,6 +12,7 @@
 #include "api/lock.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "cli/settings.h"
 #include "wire/json.h"
 
 namespace trainyard::cli {
@@ -98,11 +99,18 @@ http::Address address_of(const Home& home) {
 
 }  // namespace
 
-Result<Place> find_place(std::string_view server_flag, std::string_view home_flag) {
+Result<Place> find_place(std::string_view server_flag, std::string_view home_flag, Saved saved) {
   TRY_SET(Home home, find_home(home_flag));
   Place place{std::move(home), std::string(server_flag), {}};
   if (place.url.empty() && home_flag.empty()) place.url = environment("TRAINYARD_SERVER");
   if (place.remote()) place.token = environment("TRAINYARD_TOKEN");
+  const bool chosen = !home_flag.empty() || !environment("TRAINYARD_HOME").empty();
+  const bool needs_settings = place.remote() ? place.token.empty() : !chosen;
+  if (saved == Saved::ignore || !needs_settings) return place;
+  TRY_SET(const Settings settings, load_settings());
+  if (place.url.empty()) place.url = settings.server;
+  const auto server = settings.servers.find(place.url);
+  if (server != settings.servers.end()) place.token = server->second.token;
   return place;
 }
 

@@ -18,8 +18,12 @@ struct Place {
   bool remote() const { return !url.empty(); }
 };
 
-// --server, else --home, else $TRAINYARD_SERVER with $TRAINYARD_TOKEN, else the home's.
-Result<Place> find_place(std::string_view server_flag, std::string_view home_flag);
+// --server, else --home, else $TRAINYARD_SERVER, else $TRAINYARD_HOME, else the saved server
+// (settings.h), else the default home's. The token of a remote one: $TRAINYARD_TOKEN, else the one
+// saved for its URL.
+enum class Saved { use, ignore };
+Result<Place> find_place(std::string_view server_flag, std::string_view home_flag,
+                         Saved saved = Saved::use);
 
 // A connection to a server that is there; `unavailable` when none is.
 Result<http::Client> connect(const Place& place);

@@ -3,10 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "base/text.h"
 #include "cli/console.h"
+#include "cli/run_names.h"
+#include "cli/settings.h"
 #include "query/query.h"
 
 namespace trainyard::cli {
@@ -17,7 +21,12 @@ Context::Context(const Command& command, Args args)
 // ---- the server ----
 
 Result<Place> Context::place() const {
-  return find_place(args_.value("server"), args_.value("home"));
+  // What is about this machine: a saved server is another one.
+  static constexpr std::string_view kOfThisMachine[] = {
+      "server run", "server start", "server stop", "server restore",
+      "node join",  "node run",     "node leave",  "node own"};
+  const bool here = std::ranges::find(kOfThisMachine, command_.name) != std::end(kOfThisMachine);
+  return find_place(args_.value("server"), args_.value("home"), here ? Saved::ignore : Saved::use);
 }
 
 Result<client::Api*> Context::keep(Result<http::Client> client) {
@@ -83,7 +92,11 @@ Result<std::string> Context::workspace() const {
   std::string name = args_.value("workspace-name");
   if (name.empty()) {
     TRY_SET(const Project attached, project());
-    name = attached.workspace.empty() ? "default" : attached.workspace;
+    name = attached.workspace;
+  }
+  if (name.empty()) {
+    TRY_SET(const Settings settings, load_settings());
+    name = settings.workspace.empty() ? "default" : settings.workspace;
   }
   TRY(check_name(name, "workspace"));
   return name;
@@ -95,18 +108,11 @@ Result<RunId> Context::chosen_run() {
   if (!args_.words().empty()) named.push_back(args_.words().front());
   if (named.size() != 1 || named.front().empty()) {
     return fail(ErrorKind::invalid, named.empty() ? "which run?" : "one run at a time",
-                "Give its id, or a unique beginning of it: trainyard " +
+                "Give its id, the beginning of it, its name or latest: trainyard " +
                     std::string(command_.name) + " RUN. Runs are listed by: trainyard run list");
   }
-  RunId id{named.front()};
-  TRY(check_name(id.value, "run"));
-  if (!args_.has("experiment-name")) return id;
-  TRY_SET(client::Api * server, api());
-  TRY_SET(const Json run, server->run(id));
-  if (cell_of(run, "experiment") == args_.value("experiment-name")) return id;
-  return fail(ErrorKind::not_found,
-              "run " + id.value + ": not in experiment '" + args_.value("experiment-name") + "'",
-              "It is in '" + cell_of(run, "experiment") + "'.");
+  TRY_SET(std::vector<RunId> found, find_runs(*this, named));
+  return std::move(found.front());
 }
 
 // ---- our outputs ----
@@ -115,7 +121,12 @@ void Context::say(std::string_view line) const {
   if (!args_.has("only-show-errors")) insist(line);
 }
 
-void Context::warn(std::string_view line) const { say("warning: " + std::string(line)); }
+void Context::warn(std::string_view line) const {
+  if (args_.has("only-show-errors")) return;
+  static_cast<void>(write_output(STDERR_FILENO, paint_warning("warning:", screen_.error_colour) +
+                                                    " " + printable(line, "\n") + "\n")
+                        .has_value());
+}
 
 void Context::detail(std::string_view line) const {
   if (args_.has("verbose") || args_.has("debug")) say(line);
@@ -130,7 +141,15 @@ bool Context::shows_progress() const {
 }
 
 Result<Format> Context::format() const {
-  return format_from(args_.value("output", screen_.out_terminal ? "table" : "json"));
+  if (args_.has("output")) return format_from(args_.value("output"));
+  if (const char* name = std::getenv("TRAINYARD_OUTPUT"); name != nullptr && *name != '\0') {
+    auto format = format_from(name);
+    if (!format) return std::unexpected(std::move(format).error().within("TRAINYARD_OUTPUT"));
+    return format;
+  }
+  TRY_SET(const Settings settings, load_settings());
+  if (!settings.output.empty()) return format_from(settings.output);
+  return screen_.out_terminal ? Format::table : Format::json;
 }
 
 Status Context::print(const Json& value, const View& view) const {

@@ -42,9 +42,10 @@ class Context {
   // The folder a command is about: --path, else where we are; absolute.
   Result<fs::path> folder() const;
   Result<Project> project() const;
-  // -w, else what the folder is attached to, else "default".
+  // -w, else what the folder is attached to, else the saved default, else "default".
   Result<std::string> workspace() const;
-  // The run named by the first word, -r or -n; checked against -e where that is given.
+  // The run named by the first word, -r or -n (cli/run_names.h); checked against -e where that is
+  // given.
   Result<RunId> chosen_run();
 
   // Our own words, on stderr; silent with --only-show-errors.
@@ -58,7 +59,7 @@ class Context {
 
   // Was output asked for, by -o or --query?
   bool format_given() const { return args_.has("output") || args_.has("query"); }
-  // -o; else table on a terminal, json otherwise.
+  // -o, else $TRAINYARD_OUTPUT, else the saved default; else table on a terminal, json otherwise.
   Result<Format> format() const;
   // Prints what --query leaves of it, and writes -t FILE.
   Status print(const Json& value, const View& view) const;

@@ -237,13 +237,19 @@ Result<int> finish_followed(Context& context, const RunId& id, const Followed& f
       TRY(context.write_metadata(shaped_run(context, run)));
     }
   }
-  const client::FollowState& state = followed.state;
+  return say_end(context, id, followed.state);
+}
+
+Result<int> say_end(Context& context, const RunId& id, const client::FollowState& state) {
   TRY(say_warnings(context, id, state));
   // "Canceled: canceled" would say nothing.
   const bool says_more = !state.error.empty() && state.error != "canceled";
   if (says_more) context.say(state.status + ": " + state.error);
   const int code = exit_code_of(state);
-  context.insist("run " + id.value + ": " + state.status + ", exit " + std::to_string(code));
+  const std::string status = paint_status(state.status, context.screen().error_colour);
+  const std::string end =
+      "run " + id.value + ": " + status + ", exit " + std::to_string(code) + "\n";
+  static_cast<void>(write_output(STDERR_FILENO, end).has_value());
   return code;
 }
 

@@ -40,6 +40,9 @@ Status show_console(Context& context, const RunId& id, const FollowOptions& opti
 // "run ID: STATUS, exit N". Prints the run where -o or -t asks for it.
 Result<int> finish_followed(Context& context, const RunId& id, const Followed& followed);
 
+// The same without printing the run.
+Result<int> say_end(Context& context, const RunId& id, const client::FollowState& state);
+
 // Ctrl-C's first words: the id, and what a second one does.
 void say_interrupted(const Context& context, const RunId& id);
 

@@ -31,6 +31,40 @@ std::string paint(std::string_view text, std::string_view colour, bool on) {
   return std::string(colour).append(text).append(kReset);
 }
 
+constexpr std::string_view kRed = "\x1b[31m";
+constexpr std::string_view kGreen = "\x1b[32m";
+constexpr std::string_view kYellow = "\x1b[33m";
+constexpr std::string_view kCyan = "\x1b[36m";
+constexpr std::string_view kEllipsis = "…";
+constexpr size_t kColumnMin = 8;  // Narrower ones say nothing.
+
+constexpr std::pair<std::string_view, std::string_view> kStatusColours[] = {
+    {"Completed", kGreen}, {"Running", kCyan},           {"Finalizing", kCyan}, {"Failed", kRed},
+    {"Canceled", kYellow}, {"CancelRequested", kYellow}, {"online", kGreen},    {"offline", kRed},
+    {"failed", kRed},      {"unusable", kRed},
+};
+
+std::string fit(std::string_view text, size_t columns_max) {
+  if (columns(text) <= columns_max) return std::string(text);
+  if (columns_max == 0) return {};
+  return std::string(cut(text, columns_max - 1)).append(kEllipsis);
+}
+
+// What each column gets of `width`: all have the same limit, the first as much as it needs.
+std::vector<size_t> fit_columns(std::vector<size_t> widths, size_t width) {
+  const auto total = [&](size_t limit) {
+    size_t sum = widths.front();
+    for (size_t i = 1; i < widths.size(); ++i) sum += kGap + std::min(widths[i], limit);
+    return sum;
+  };
+  if (widths.empty()) return widths;
+  size_t limit = *std::ranges::max_element(widths);
+  while (limit > kColumnMin && total(limit) > width) --limit;
+  for (size_t i = 1; i < widths.size(); ++i) widths[i] = std::min(widths[i], limit);
+  widths.front() = std::min(widths.front(), width);
+  return widths;
+}
+
 std::string_view colour_of(const Json& value) { return value.is_string() ? kString : kOther; }
 
 void put_json(const Json& value, size_t depth, std::string& out) {
@@ -101,6 +135,26 @@ void put_yaml(const Json& value, size_t depth, bool colour, bool after_dash, std
   }
 }
 
+// With its states painted, by the heads of their columns.
+std::string render_row(const std::vector<std::string>& cells, std::span<const size_t> widths,
+                       std::span<const std::string> header, const Screen& screen) {
+  size_t left = screen.width > 0 ? static_cast<size_t>(screen.width) : SIZE_MAX;
+  std::string line;
+  size_t gap = 0;  // Before the next cell that is not empty.
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string text = left > gap ? fit(cells[i], std::min(widths[i], left - gap)) : "";
+    if (!text.empty()) {
+      line.append(gap, ' ');
+      left -= gap + columns(text);
+      gap = 0;
+    }
+    const bool state = i < header.size() && (header[i] == "STATUS" || header[i] == "STATE");
+    line += paint_status(text, state && screen.colour);
+    gap += widths[i] - columns(text) + kGap;
+  }
+  return line;
+}
+
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 // JSON escapes C0 alone. What else moves a cursor, DEL and C1, is escaped here; it occurs in
@@ -140,11 +194,13 @@ Screen look_at_screen() {
   Screen screen;
   screen.out_terminal = isatty(STDOUT_FILENO) == 1;
   screen.error_terminal = isatty(STDERR_FILENO) == 1;
-  if (!screen.out_terminal) return screen;
   const char* no_colour = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  screen.colour = (no_colour == nullptr || *no_colour == '\0') &&
-                  (term == nullptr || std::string_view(term) != "dumb");
+  const bool colours = (no_colour == nullptr || *no_colour == '\0') &&
+                       (term == nullptr || std::string_view(term) != "dumb");
+  screen.error_colour = colours && screen.error_terminal;
+  if (!screen.out_terminal) return screen;
+  screen.colour = colours;
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) screen.width = size.ws_col;
   return screen;
@@ -161,7 +217,7 @@ std::string render(const Json& value, Format format, const View& view, const Scr
     case Format::yamlc:
       return render_yaml(value, screen.colour);
     case Format::table:
-      if (view.text) return printable(view.text(value), "\n");
+      if (view.text) return view.escaped ? view.text(value) : printable(view.text(value), "\n");
       return render_table(view.table(value), screen);
     case Format::tsv:
       return render_tsv(view.table(value));
@@ -170,6 +226,16 @@ std::string render(const Json& value, Format format, const View& view, const Scr
   }
   return {};
 }
+
+std::string paint_status(std::string_view status, bool on) {
+  for (const auto& [known, colour] : kStatusColours) {
+    if (status.starts_with(known)) return paint(status, colour, on);
+  }
+  return std::string(status);
+}
+
+std::string paint_error(std::string_view word, bool on) { return paint(word, kRed, on); }
+std::string paint_warning(std::string_view word, bool on) { return paint(word, kYellow, on); }
 
 std::string render_table(const Table& table, const Screen& screen) {
   std::vector<std::vector<std::string>> rows;
@@ -185,17 +251,13 @@ std::string render_table(const Table& table, const Screen& screen) {
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
   }
+  if (screen.width > 0) widths = fit_columns(widths, static_cast<size_t>(screen.width));
   std::string out;
   for (size_t r = 0; r < rows.size(); ++r) {
-    std::string line;
-    for (size_t i = 0; i < rows[r].size(); ++i) {
-      line += rows[r][i];
-      line.append(widths[i] - columns(rows[r][i]) + kGap, ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    if (screen.width > 0) line = cut(line, static_cast<size_t>(screen.width));
     const bool head = r == 0 && !table.header.empty();
-    out += paint(line, kBold, head && screen.colour) + "\n";
+    out += render_row(rows[r], widths, head ? std::vector<std::string>() : table.header, screen);
+    out += "\n";
+    if (head && screen.colour) out = paint(out.substr(0, out.size() - 1), kBold, true) + "\n";
   }
   return out;
 }

@@ -15,14 +15,21 @@ using wire::Json;
 enum class Format { json, jsonc, table, tsv, yaml, yamlc, none };
 Result<Format> format_from(std::string_view name);
 
-// What our two outputs are. Colours only for a terminal, and not against NO_COLOR.
+// What our two outputs are. Colours only for a terminal, and not against NO_COLOR or TERM=dumb.
 struct Screen {
   bool out_terminal = false;
   bool error_terminal = false;
   bool colour = false;
-  int width = 0;  // Of the terminal; 0: not cut.
+  bool error_colour = false;  // Of stderr.
+  int width = 0;              // Of the terminal; 0: not cut.
 };
 Screen look_at_screen();
+
+// A run's status, or a node's state, in its colour: red for what failed, green for what is well.
+std::string paint_status(std::string_view status, bool on);
+// The word that an error or a warning begins with: "error:", "warning:".
+std::string paint_error(std::string_view word, bool on);
+std::string paint_warning(std::string_view word, bool on);
 
 struct Table {
   std::vector<std::string> header;
@@ -33,11 +40,14 @@ struct Table {
 struct View {
   std::function<Table(const Json&)> table;
   std::function<std::string(const Json&)> text;
+  bool escaped = false;  // `text` is free of control characters but its own colours.
 };
 
 std::string render(const Json& value, Format format, const View& view, const Screen& screen);
 
-// Columns as wide as their widest cell; with a width, lines are cut to it.
+// Columns as wide as their widest cell. With a width, the widest are made narrower, the first last
+// of all: it is the name by which a row is asked for. What does not fit ends with an ellipsis.
+// A column whose head is STATUS or STATE is coloured.
 std::string render_table(const Table& table, const Screen& screen);
 // No header, tabs between, as `az` has it.
 std::string render_tsv(const Table& table);

@@ -57,9 +57,24 @@ TEST_CASE("a table's columns are as wide as their widest cell, counted in charac
   CHECK(render_table(table, {}) == "RUN        WHAT\né          x\nlong-name  y z\n");
 }
 
-TEST_CASE("lines are cut only to the width of a terminal") {
+TEST_CASE("columns are cut with an ellipsis to the width of a terminal, the first one last") {
   const Table table = {{"RUN", "WHAT"}, {{"aaaa", "éééé"}}};
-  CHECK(render_table(table, {.width = 8}) == "RUN   WH\naaaa  éé\n");
+  CHECK(render_table(table, {.width = 8}) == "RUN   W…\naaaa  é…\n");
+  CHECK(render_table(table, {.width = 3}) == "RUN\naa…\n");
+  const Table wide = {{"RUN", "NAME", "STATUS", "METRICS"},
+                      {{"brisk-otter-17", std::string(30, 'n'), "Failed", std::string(30, 'm')}}};
+  CHECK(render_table(wide, {.width = 50}) ==
+        "RUN             NAME        STATUS  METRICS\n"
+        "brisk-otter-17  nnnnnnnnn…  Failed  mmmmmmmmmm…\n");
+  CHECK(render_table(wide, {}).contains(std::string(30, 'm')));
+}
+
+TEST_CASE("states are coloured by what they mean, and nothing else is") {
+  const Table table = {{"NAME", "STATUS"}, {{"Failed", "Failed"}, {"x", "Completed"}}};
+  const std::string text = render_table(table, {.colour = true});
+  CHECK(text.contains("\nFailed  \x1b[31mFailed\x1b[0m\n"));
+  CHECK(text.contains("\x1b[32mCompleted\x1b[0m"));
+  CHECK_FALSE(render_table(table, {}).contains("\x1b"));
 }
 
 TEST_CASE("tsv has no header and keeps each row on its line") {

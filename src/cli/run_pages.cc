@@ -20,6 +20,19 @@ Status say_how_many_more(Context& context, client::Api& api, const client::RunQu
   return {};
 }
 
+// For whoever looks at an empty table, not for programs.
+void say_none(const Context& context, const client::RunQuery& query) {
+  if (!context.screen().error_terminal) return;
+  const client::RunQuery everything{.workspace = query.workspace};
+  if (query == everything) {
+    context.say("no runs in workspace " + query.workspace +
+                " yet; start one with: trainyard submit -- python train.py");
+  } else {
+    context.say("no run in workspace " + query.workspace +
+                " fits; all of them are listed by: trainyard run list");
+  }
+}
+
 }  // namespace
 
 Status print_runs(Context& context, const client::RunQuery& query, std::optional<int> last,
@@ -30,15 +43,18 @@ Status print_runs(Context& context, const client::RunQuery& query, std::optional
   const bool on_screen = !last && format == Format::table && context.screen().out_terminal;
   if (on_screen) last = kRunsOnScreen;
   int left = last.value_or(0);
+  bool any = false;
   std::string cursor;
   do {
     TRY_SET(const client::Page page,
             api->runs(query, last ? std::clamp(left, 1, kRunsPage) : kRunsPage, cursor));
     cursor = page.next;
     for (const Json& run : page.items) TRY(printer.add(shape(run)));
+    any = any || !page.items.empty();
     left -= static_cast<int>(page.items.size());
   } while (!cursor.empty() && (!last || left > 0));
   TRY(printer.finish());
+  if (!any) say_none(context, query);
   if (on_screen && !cursor.empty()) TRY(say_how_many_more(context, *api, query, cursor));
   return {};
 }

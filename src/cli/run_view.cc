@@ -25,24 +25,6 @@ std::string time_taken(const Json& thing, WallTime now) {
   return format_duration(std::max(ended - *started, microseconds(0)));
 }
 
-std::string command_line(const Json& command) {
-  std::string line;
-  if (!command.is_array()) return cell(command);
-  for (const Json& word : command) {
-    std::string text = cell(word);
-    const bool plain =
-        !text.empty() && text.find_first_of(" \t\n'\"\\$`&|;<>()*?#~") == std::string::npos;
-    if (!plain) {
-      std::string quoted = "'";
-      for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-      text = quoted + "'";
-    }
-    if (!line.empty()) line += ' ';
-    line += text;
-  }
-  return line;
-}
-
 std::string pairs(const Json& object) {
   std::string text;
   if (!object.is_object()) return text;
@@ -77,15 +59,22 @@ std::string latest_metrics(const Json& run, size_t count_max) {
   return join(shown, ", ");
 }
 
-std::string about(const Json& run, WallTime now) {
+// Empty for a run that was given none.
+std::string display_name(const Json& run) {
+  const std::string name = cell_of(run, "name");
+  return name == cell_of(run, "id") ? "" : name;
+}
+
+std::string about(const Json& run, WallTime now, const Screen& screen) {
   Table table;
   const auto add = [&](std::string_view name, const std::string& value) {
     if (!value.empty()) table.rows.push_back({std::string(name), value});
   };
   add("run", cell_of(run, "id"));
-  if (cell_of(run, "name") != cell_of(run, "id")) add("name", cell_of(run, "name"));
+  add("name", display_name(run));
   const std::string exit = cell_of(run, "exitCode");
-  add("status", cell_of(run, "status") + (exit.empty() ? "" : ", exit " + exit));
+  const std::string status = cell_of(run, "status") + (exit.empty() ? "" : ", exit " + exit);
+  add("status", status);
   add("reason", cell_of(run, "reason"));
   if (cell_of(run, "error") != cell_of(run, "reason")) add("error", cell_of(run, "error"));
   for (const Json& warning : wire::member(run, "warnings")) {
@@ -116,7 +105,10 @@ std::string about(const Json& run, WallTime now) {
   add("started", cell_of(run, "startedAt"));
   add("ended", cell_of(run, "endedAt"));
   add("time", time_taken(run, now));
-  return render_table(table, {});
+  std::string text = render_table(table, {});
+  const size_t at = text.find(status);
+  if (at != std::string::npos) text.replace(at, status.size(), paint_status(status, screen.colour));
+  return text;
 }
 
 std::string metrics(const Json& run) {
@@ -124,13 +116,13 @@ std::string metrics(const Json& run) {
   if (!all.is_object() || all.empty()) return {};
   Table table{{"METRIC", "LATEST"}, {}};
   for (const auto& [name, value] : all.items()) {
-    table.rows.push_back(
-        {name, value.is_number_float() ? fmt::format("{:.6g}", value.get<double>()) : cell(value)});
+    table.rows.push_back({name, value.is_number_float() ? fmt::format("{:.6g}", value.get<double>())
+                                                        : summary(value)});
   }
   return "\n" + render_table(table, {});
 }
 
-std::string attempts(const Json& run, WallTime now) {
+std::string attempts(const Json& run, WallTime now, const Screen& screen) {
   const Json& list = wire::member(run, "attempts");
   if (!list.is_array() || list.empty()) return {};
   Table table{{"ATTEMPT", "NODE", "STATUS", "TIME", "CPU", "MEMORY PEAK", "WHY"}, {}};
@@ -142,7 +134,7 @@ std::string attempts(const Json& run, WallTime now) {
          time_taken(attempt, now), format_duration(microseconds(static_cast<int64_t>(cpu * 1e6))),
          peak > 0 ? format_size(static_cast<uint64_t>(peak)) : "", cell_of(attempt, "reason")});
   }
-  return "\n" + render_table(table, {});
+  return "\n" + render_table(table, {.colour = screen.colour});
 }
 
 std::string phases(const Json& run) {
@@ -163,9 +155,9 @@ std::string code(const Json& run, bool all_files) {
   const Json& files = snapshot.is_object() ? wire::member(snapshot, "files") : snapshot;
   if (!files.is_array()) return {};
   const auto bytes = static_cast<uint64_t>(run.value("snapshotBytes", int64_t{0}));
-  std::string text =
-      fmt::format("\nsnapshot {}: {} file{}, {}\n", cell_of(run, "snapshotId").substr(0, 12),
-                  files.size(), files.size() == 1 ? "" : "s", format_size(bytes));
+  std::string text = fmt::format("\nsnapshot {}: {} file{}, {}\n",
+                                 printable(cell_of(run, "snapshotId").substr(0, 12)), files.size(),
+                                 files.size() == 1 ? "" : "s", format_size(bytes));
   const bool all = all_files || files.size() <= kFilesShown;
   Table table;
   for (const Json& file : files) {
@@ -183,35 +175,68 @@ std::string code(const Json& run, bool all_files) {
 }  // namespace
 
 std::vector<std::string> run_header() {
-  return {"RUN", "EXPERIMENT", "STATUS", "TARGET", "STARTED", "TIME", "USER", "METRICS"};
+  return {"RUN", "NAME", "EXPERIMENT", "STATUS", "TARGET", "STARTED", "TIME", "USER", "METRICS"};
 }
 
 std::vector<std::string> run_row(const Json& run, WallTime now) {
-  return {cell_of(run, "id"),
-          cell_of(run, "experiment"),
-          cell_of(run, "status"),
-          cell_of(run, "target"),
-          ago(wire::member(run, "startedAt"), now),
-          time_taken(run, now),
-          cell_of(run, "user"),
-          latest_metrics(run, 3)};
+  return {cell_of(run, "id"),     display_name(run),      cell_of(run, "experiment"),
+          cell_of(run, "status"), cell_of(run, "target"), ago(wire::member(run, "startedAt"), now),
+          time_taken(run, now),   cell_of(run, "user"),   latest_metrics(run, 3)};
 }
 
 std::vector<std::string> run_raw_row(const Json& run) {
-  return {cell_of(run, "id"),     cell_of(run, "experiment"), cell_of(run, "status"),
-          cell_of(run, "target"), cell_of(run, "startedAt"),  cell_of(run, "endedAt"),
-          cell_of(run, "user"),   latest_metrics(run, 3)};
+  return {cell_of(run, "id"),      display_name(run),      cell_of(run, "experiment"),
+          cell_of(run, "status"),  cell_of(run, "target"), cell_of(run, "startedAt"),
+          cell_of(run, "endedAt"), cell_of(run, "user"),   latest_metrics(run, 3)};
 }
 
 View run_details_view(Context& context, Files files) {
   const WallTime now = context.clock().wall();
+  const Screen screen = context.screen();
   return {.table = [](const Json& run) { return Table{run_header(), {run_raw_row(run)}}; },
-          .text = [=](const Json& run) { return run_details(run, now, files); }};
+          .text = [=](const Json& run) { return run_details(run, now, files, screen); },
+          .escaped = true};
 }
 
-std::string run_details(const Json& run, WallTime now, Files files) {
-  return about(run, now) + metrics(run) + attempts(run, now) + phases(run) +
+std::string run_details(const Json& run, WallTime now, Files files, const Screen& screen) {
+  return about(run, now, screen) + metrics(run) + attempts(run, now, screen) + phases(run) +
          code(run, files == Files::all);
+}
+
+std::string command_line(const Json& command) {
+  std::string line;
+  if (!command.is_array()) return cell(command);
+  for (const Json& word : command) {
+    std::string text = cell(word);
+    const bool plain =
+        !text.empty() && text.find_first_of(" \t\n'\"\\$`&|;<>()*?#~") == std::string::npos;
+    if (!plain) {
+      std::string quoted = "'";
+      for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+      text = quoted + "'";
+    }
+    if (!line.empty()) line += ' ';
+    line += text;
+  }
+  return line;
+}
+
+std::string summary(const Json& value) {
+  constexpr size_t kLong = 60;
+  std::string text = cell(value);
+  if (columns(text) <= kLong) return text;
+  const Json parsed =
+      value.is_string() ? wire::parse(text).value_or(Json()) : value;  // Documents are texts too.
+  if (!parsed.is_structured()) return std::string(cut(text, kLong - 1)) + "…";
+  const Json& data = parsed.is_object() && parsed.contains("data") ? parsed["data"] : parsed;
+  const Json& matrix = data.is_object() && data.contains("matrix") ? data["matrix"] : data;
+  if (matrix.is_array() && !matrix.empty() && matrix.front().is_array()) {
+    return fmt::format("matrix {}x{}", matrix.size(), matrix.front().size());
+  }
+  if (matrix.is_array()) return fmt::format("list of {}", matrix.size());
+  std::vector<std::string> keys;
+  for (const auto& [key, unused] : matrix.items()) keys.push_back(key);
+  return fmt::format("table of {}", cut(join(keys, ", "), kLong));
 }
 
 std::string ago(const Json& time, WallTime now) {

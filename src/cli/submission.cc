@@ -15,6 +15,7 @@
 #include "cli/job_view.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
+#include "cli/snapshot_advice.h"
 #include "client/blobs.h"
 #include "snapshot/capture.h"
 #include "wire/urls.h"
@@ -28,19 +29,6 @@ bool goes_along(std::string_view name) {
   return name == "PATH" || name == "HOME" || name == "USER" || name == "LANG" ||
          name == "VIRTUAL_ENV" || name.starts_with("CONDA_") ||
          name == "TRAINYARD_CA_FILE";  // Whom to trust, where the server speaks TLS.
-}
-
-// A whole machine's or account's files are seldom meant to be code.
-Status check_folder(const Context& context, const fs::path& folder) {
-  if (context.args().has("yes")) return {};
-  const char* home = std::getenv("HOME");
-  std::error_code ignored;
-  const bool is_home = home != nullptr && *home != '\0' && fs::equivalent(folder, home, ignored);
-  if (!is_home && !fs::equivalent(folder, "/", ignored)) return {};
-  return fail(ErrorKind::invalid,
-              folder.string() + " is " + (is_home ? "your home directory" : "the whole machine") +
-                  ": all of it would become the run's code",
-              "Go to the folder of your script, or say that you mean it with --yes.");
 }
 
 // Fails before the submission where -t could not be written after it.
@@ -175,7 +163,8 @@ Result<snapshot::Captured> capture_file(const fs::path& file) {
   return captured;
 }
 
-Result<snapshot::Captured> take_snapshot(Context& context, const fs::path& code) {
+Result<snapshot::Captured> take_snapshot(Context& context, const fs::path& code,
+                                         size_t ignored_max = 0) {
   std::error_code ignored;
   if (fs::is_regular_file(code, ignored)) return capture_file(code);
   TRY_SET(const Place place, context.place());
@@ -184,7 +173,11 @@ Result<snapshot::Captured> take_snapshot(Context& context, const fs::path& code)
   options.cache = place.home.cache();
   if (place.remote()) TRY(make_dirs(options.cache, 0700));
   Progress progress(context.clock(), "read", context.shows_progress());
+  options.listing = [&](uint64_t files) {
+    progress.say("list  " + std::to_string(files) + " files");
+  };
   options.progress = [&](uint64_t, uint64_t bytes) { progress.update(bytes, 0); };
+  options.ignored_max = ignored_max;
   TRY_SET(snapshot::Captured captured, snapshot::capture(code, options));
   for (const std::string& warning : captured.warnings) context.warn(warning);
   return captured;
@@ -231,6 +224,7 @@ Result<std::vector<Taken>> take_folders(Context& context, Submission& submission
   std::vector<Taken> folders;
   if (submission.code) {
     TRY_SET(snapshot::Captured captured, take_snapshot(context, *submission.code));
+    for (const std::string& line : snapshot_advice(captured)) context.warn(line);
     submission.spec.snapshot = captured.id.hex();
     std::error_code ignored;
     const bool file = fs::is_regular_file(*submission.code, ignored);
@@ -285,8 +279,22 @@ Status download_outputs(Context& context, const RunId& id, const fs::path& folde
   return {};
 }
 
-Result<snapshot::Captured> capture_folder(Context& context, const fs::path& folder) {
-  return take_snapshot(context, folder);
+Result<snapshot::Captured> capture_folder(Context& context, const fs::path& folder,
+                                          size_t ignored_max) {
+  return take_snapshot(context, folder, ignored_max);
+}
+
+// A whole machine's or account's files are seldom meant to be code.
+Status check_code_folder(const Context& context, const fs::path& folder) {
+  if (context.args().has("yes")) return {};
+  const char* home = std::getenv("HOME");
+  std::error_code ignored;
+  const bool is_home = home != nullptr && *home != '\0' && fs::equivalent(folder, home, ignored);
+  if (!is_home && !fs::equivalent(folder, "/", ignored)) return {};
+  return fail(ErrorKind::invalid,
+              folder.string() + " is " + (is_home ? "your home directory" : "the whole machine") +
+                  ": all of it would become the run's code",
+              "Go to the folder of your script, or say that you mean it with --yes.");
 }
 
 Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then then) {
@@ -294,7 +302,7 @@ Result<SubmitOutcome> submit_run(Context& context, Submission submission, Then t
   RunSpec& spec = submission.spec;
   const RunId id = submission.id;
   TRY(check_spec(spec));
-  if (submission.code) TRY(check_folder(context, *submission.code));
+  if (submission.code) TRY(check_code_folder(context, *submission.code));
   TRY(check_metadata_file(args));
   TRY(check_download(args));
   TRY_SET(client::Api * api, context.api());

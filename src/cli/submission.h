@@ -45,8 +45,12 @@ std::map<std::string, std::string> submit_environment();
 // -e, else what the folder is attached to, else its name.
 Result<std::string> experiment_for(const Context& context, const fs::path& folder);
 
-// A folder as a tree that can be sent.
-Result<snapshot::Captured> capture_folder(Context& context, const fs::path& folder);
+// A folder, or a single file, as a tree that can be sent; with so many of the ignored paths.
+Result<snapshot::Captured> capture_folder(Context& context, const fs::path& folder,
+                                          size_t ignored_max = 0);
+
+// Refuses a whole machine or account as code, without --yes.
+Status check_code_folder(const Context& context, const fs::path& folder);
 
 // The outputs of a run into DIR/outputs, with a progress bar.
 Status download_outputs(Context& context, const RunId& id, const fs::path& folder);

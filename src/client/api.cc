@@ -310,6 +310,7 @@ Result<Page> Api::runs(const RunQuery& query, int limit, std::string_view cursor
   add_query(target, "archived", query.archived);
   add_query(target, "children", query.children ? "1" : "");
   add_query(target, "deleted", query.deleted);
+  add_query(target, "named", query.named);
   add_query(target, "limit", std::to_string(limit));
   add_query(target, "cursor", cursor);
   TRY_SET(Json answer, call(Method::get, target));

@@ -39,6 +39,9 @@ struct RunQuery {
   std::string archived;  // "no", "only" or "any"; empty: no.
   bool children = false;
   std::string deleted;  // "no" or "only"; empty: no.
+  std::string named;    // Whose id begins with this, or whose display name it is.
+
+  bool operator==(const RunQuery&) const = default;
 };
 
 // Where a reader of a run's console stands, and what it asks for.

@@ -208,7 +208,9 @@ Result<Captured> capture(const fs::path& folder, const CaptureOptions& options) 
   TRY_SET(Walked walked, walk(root.get(), folder,
                               {.code = options.code,
                                .excluded = ids_of(options.excluded),
-                               .threads = options.threads}));
+                               .threads = options.threads,
+                               .ignored_max = options.ignored_max,
+                               .progress = options.listing}));
   std::vector<Hashed> files(walked.found.size());
   std::vector<size_t> unknown;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -231,6 +233,8 @@ Result<Captured> capture(const fs::path& folder, const CaptureOptions& options) 
                   }));
   Captured captured;
   captured.warnings = std::move(walked.warnings);
+  captured.ignored = std::move(walked.ignored);
+  captured.ignore_file = walked.ignore_file;
   remember(cache, files, captured.warnings);
   captured.tree.entries.reserve(files.size());
   for (Hashed& file : files) {

@@ -18,6 +18,8 @@ struct CaptureOptions {
   fs::path cache;                  // A folder for the stat cache; empty: none.
   int threads = 2;
   std::function<void(uint64_t files, uint64_t bytes)> progress;  // While hashing; may be empty.
+  std::function<void(uint64_t files)> listing;  // Before that, while listing; may be empty.
+  size_t ignored_max = 0;                       // How many of Captured::ignored are kept.
 };
 
 struct Captured {
@@ -27,6 +29,8 @@ struct Captured {
   uint64_t files_hashed = 0;
   uint64_t bytes_hashed = 0;
   std::vector<std::string> warnings;  // "x.sock: a socket, left out"
+  std::vector<std::string> ignored;   // By path; a folder ends with '/'.
+  std::string ignore_file;            // Where to name what should stay out; empty: nowhere.
   // Run configurations without the passwords that the files have, by path: the tree names these
   // bytes, and they are what is sent.
   std::map<std::string, std::string> replaced;

@@ -46,8 +46,11 @@ class Jobs {
     if (!jobs.empty()) changed_.notify_all();
     jobs.clear();
   }
-  void finish(Status status) {
+  // `files` were found by it.
+  void finish(Status status, size_t files, const WalkOptions& options) {
     const std::lock_guard lock(mutex_);
+    files_ += files;
+    if (options.progress) options.progress(files_);
     if (!status && !error_) error_ = std::move(status).error();
     --unfinished_;
     if (unfinished_ == 0 || error_) changed_.notify_all();
@@ -59,6 +62,7 @@ class Jobs {
   std::condition_variable changed_;
   std::vector<Job> waiting_;
   size_t unfinished_ = 0;
+  uint64_t files_ = 0;
   std::optional<Error> error_;
 };
 
@@ -81,9 +85,10 @@ class Walker {
 
   void run() {
     while (std::optional<Job> job = jobs_.take()) {
+      const size_t before = result.found.size();
       Status visited = visit(*job);
       jobs_.add(below_);
-      jobs_.finish(std::move(visited));
+      jobs_.finish(std::move(visited), result.found.size() - before, plan_.options);
     }
   }
   Walked result;
@@ -94,6 +99,7 @@ class Walker {
   Status look_at(int folder, const Job& job, const char* name, unsigned char type, bool& empty);
   Status take_symlink(int folder, const char* name);
   bool stays_out(const Job& job, std::string_view name) const;
+  void note_ignored(bool folder);
   bool excluded(const struct stat& status) const;
 
   const Plan& plan_;
@@ -152,10 +158,16 @@ Status Walker::list(int folder, const Job& job, bool& empty) {
       const auto* entry = reinterpret_cast<const dirent64*>(list_.data() + at);
       at += entry->d_reclen;
       const std::string_view name = entry->d_name;
-      if (name == "." || name == ".." || stays_out(job, name)) continue;
+      if (name == "." || name == "..") continue;
+      const bool out = stays_out(job, name);
+      if (out && plan_.options.ignored_max == 0) continue;
       path_ = job.folder;
       if (!path_.empty()) path_.push_back('/');
       path_.append(name);
+      if (out) {
+        note_ignored(entry->d_type == DT_DIR);
+        continue;
+      }
       TRY(look_at(folder, job, entry->d_name, entry->d_type, empty));
     }
   }
@@ -175,7 +187,10 @@ Status Walker::look_at(int folder, const Job& job, const char* name, unsigned ch
     if (!there) return {};
     type = static_cast<unsigned char>(IFTODT(status.st_mode));
   }
-  if (is_ignored(job.levels.get(), path_, type == DT_DIR)) return {};
+  if (is_ignored(job.levels.get(), path_, type == DT_DIR)) {
+    note_ignored(type == DT_DIR);
+    return {};
+  }
   if (!known && (type == DT_REG || !plan_.options.excluded.empty())) {
     TRY_SET(const bool there, ask());
     if (!there) return {};
@@ -222,6 +237,11 @@ bool Walker::stays_out(const Job& job, std::string_view name) const {
   if (name == ".git") return true;  // At any depth: a submodule has one too.
   // Whatever they are: the run gets folders of these names.
   return job.folder.empty() && (name == "outputs" || name == "logs");
+}
+
+void Walker::note_ignored(bool folder) {
+  if (result.ignored.size() >= plan_.options.ignored_max) return;
+  result.ignored.push_back(folder ? path_ + "/" : path_);
 }
 
 bool Walker::excluded(const struct stat& status) const {
@@ -276,9 +296,12 @@ Result<Walked> walk(int root, const fs::path& name, const WalkOptions& options) 
   for (const auto& walker : walkers) {
     std::ranges::move(walker->result.found, std::back_inserter(all.found));
     std::ranges::move(walker->result.warnings, std::back_inserter(all.warnings));
+    std::ranges::move(walker->result.ignored, std::back_inserter(all.ignored));
   }
   std::ranges::sort(all.found, {}, &Found::path);
   std::ranges::sort(all.warnings);
+  std::ranges::sort(all.ignored);
+  all.ignored.resize(std::min(all.ignored.size(), options.ignored_max));
   return all;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,12 +23,15 @@ struct WalkOptions {
   bool code = true;                                     // As in CaptureOptions.
   std::vector<std::pair<uint64_t, uint64_t>> excluded;  // Device and inode.
   int threads = 2;
+  size_t ignored_max = 0;                        // How many of Walked::ignored are kept.
+  std::function<void(uint64_t files)> progress;  // One call at a time, any thread; may be empty.
 };
 
 struct Walked {
   std::vector<Found> found;  // By path.
   std::vector<std::string> warnings;
-  std::string ignore_file;  // Where to name what should stay out; empty: nowhere.
+  std::vector<std::string> ignored;  // By path; a folder ends with '/'.
+  std::string ignore_file;           // Where to name what should stay out; empty: nowhere.
 };
 
 // What to do about a file or folder that cannot be read.

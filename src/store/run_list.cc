@@ -183,6 +183,22 @@ Path open_path(const Scope& scope) {
   return path;
 }
 
+// By an index each: the beginning of an id, the display name somebody gave a run later, and the one
+// it was submitted with. Every character of an id is before '~'.
+Path named_path(const std::string& word) {
+  constexpr std::string_view kFrom =
+      "(SELECT number FROM runs WHERE id >= ? AND id < ? || '~' "
+      "UNION SELECT run FROM run_labels WHERE display_name = ? AND display_name <> '' "
+      "UNION SELECT s.run FROM run_specs s WHERE json_extract(s.spec, '$.displayName') = ? "
+      "AND json_extract(s.spec, '$.displayName') <> '' "
+      "AND NOT EXISTS (SELECT 1 FROM run_labels l WHERE l.run = s.run)) named";
+  return {.from = std::string(kFrom),
+          .join = " CROSS JOIN runs r ON r.number = named.number",
+          .equal = "1 = 1",
+          .ranges = {{word, word, word, word}},
+          .has_shelf = false};
+}
+
 bool only_live(const Scope& scope) {
   const bool open = scope.outcomes.size() == 1 && scope.outcomes.front().empty();
   return open && !scope.statuses.empty() &&
@@ -191,6 +207,7 @@ bool only_live(const Scope& scope) {
 
 // All that fit, the most selective by experience first.
 std::vector<Path> paths_of(const Scope& scope, const RunFilter& filter) {
+  if (!filter.named.empty()) return {named_path(filter.named)};
   std::vector<Path> paths;
   const auto add_path = [&](std::string_view index, std::string_view head,
                             const std::vector<Row>& heads) {
@@ -248,7 +265,10 @@ Conditions conditions_of(const Scope& scope, const RunFilter& filter, const Path
   } else if (scope.workspace) {
     add_condition(conditions, " AND r.workspace_id = ?", *scope.workspace);
   }
-  if (!filter.closed.empty()) add_one_of(conditions, " AND r.workspace_id", scope.workspaces);
+  const bool may_be_hidden = scope.hides && !filter.named.empty();
+  if (!filter.closed.empty() || may_be_hidden) {
+    add_one_of(conditions, " AND r.workspace_id", scope.workspaces);
+  }
   if (filter.parent > 0) add_condition(conditions, " AND r.parent = ?", filter.parent);
   if (filter.deleted == RunFilter::Deleted::only) {
     add_condition(conditions, " AND r.deleted > ?", kDeletedForGood);

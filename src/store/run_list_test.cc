@@ -77,6 +77,7 @@ struct ListHome {
     std::string user = "ada";
     std::string target = "local";
     std::map<std::string, std::string> tags;
+    std::string name;
     RunStatus status = RunStatus::queued;
     bool archived = false;
     std::optional<WallTime> deleted;
@@ -90,6 +91,7 @@ struct ListHome {
       spec.experiment = wanted.experiment;
       spec.target = wanted.target;
       spec.tags = wanted.tags;
+      spec.display_name = wanted.name;
       TRY_SET(const Workspace in, store::load_workspace(t.db(), wanted.workspace));
       TRY_SET(const int64_t experiment,
               store::get_or_create_experiment(t, in.id, wanted.experiment, clock.wall()));
@@ -311,6 +313,34 @@ TEST_CASE("a list follows the tags as they change") {
   CHECK(with({"new", ""}) == 1);
 }
 
+TEST_CASE("a list by name has runs whose id begins with it and runs that are called so now") {
+  ListHome home;
+  REQUIRE(home.store->create_workspace({.name = "lab", .created_by = "ada"}));
+  home.add({.name = "run-1"});
+  home.add({.name = "best"});
+  home.add({.workspace = "lab", .name = "best", .status = RunStatus::completed});
+  home.add({});
+  home.add({.name = "best", .deleted = WallTime(seconds(1'000))});
+  const auto named = [&](const std::string& name, const std::string& workspace = {}) {
+    std::vector<int64_t> found;
+    const auto runs = home.store->runs({.workspace = workspace, .named = name});
+    for (const Run& run : *runs) found.push_back(run.number);
+    return found;
+  };
+  CHECK(named("run-1") == std::vector<int64_t>{1});
+  CHECK(named("run-") == std::vector<int64_t>{4, 3, 2, 1});
+  CHECK(named("best") == std::vector<int64_t>{3, 2});
+  CHECK(named("best", "lab") == std::vector<int64_t>{3});
+  CHECK(named("bes").empty());
+  REQUIRE(home.store->write(Durable::no, [&](db::Transaction& t) -> Status {
+    return store::save_labels(t, 2, {.display_name = "worst"});
+  }));
+  CHECK(named("worst") == std::vector<int64_t>{2});
+  CHECK(named("best") == std::vector<int64_t>{3});
+  REQUIRE(home.store->delete_workspace("lab"));
+  CHECK(named("best").empty());
+}
+
 TEST_CASE("no statement of a list scans a table that grows with runs") {
   ListHome home;
   REQUIRE(home.store->create_workspace({.name = "lab", .created_by = "ada"}));
@@ -322,6 +352,7 @@ TEST_CASE("no statement of a list scans a table that grows with runs") {
     for (int i = 0; i < 1000; ++i) {
       TRY(store::list_runs(noting, random_filter(random, {parent})));
     }
+    TRY(store::list_runs(noting, {.named = "run-1"}));
     const RunId id{"run-1"};
     TRY(store::load_run(noting, id, store::Detail::whole));
     TRY(store::find_run_id(noting, "run-1"));

@@ -35,6 +35,7 @@ struct RunFilter {
   // only: those that can be restored by themselves, not with their parent, unless `children` says
   // all; any: what was deleted for good, too.
   enum class Deleted { no, only, any } deleted = Deleted::no;
+  std::string named;  // Only runs whose id begins with this, or whose display name it is.
   int limit = 100;
   int64_t before = 0;           // Only runs with a smaller `number`; 0: from the newest.
   std::vector<int64_t> closed;  // Ids of workspaces whose runs are left out.

@@ -250,7 +250,7 @@ class Diff(Runs):
         self.refused(2, "run", "diff", a)
         self.refused(2, "run", "diff", a, a, a)
         self.refused(4, "run", "diff", a, "no-such-run")
-        self.refused(2, "run", "diff", a, "../etc")
+        self.refused(4, "run", "diff", a, "../etc")
 
 
 if __name__ == "__main__":

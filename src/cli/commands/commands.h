@@ -14,6 +14,7 @@ extern const std::span<const Option> kSubmitOptions;
 
 Result<int> run_list(Context& context);
 Result<int> run_show(Context& context);
+Result<int> run_files(Context& context);
 Result<int> run_cancel(Context& context);
 Result<int> run_delete(Context& context);
 Result<int> run_restore(Context& context);
@@ -25,6 +26,7 @@ Result<int> run_download(Context& context);
 Result<int> run_cp(Context& context);
 extern const std::span<const Option> kRunListOptions;
 extern const std::span<const Option> kRunShowOptions;
+extern const std::span<const Option> kRunCancelOptions;
 extern const std::span<const Option> kRunLogsOptions;
 extern const std::span<const Option> kRunMonitorLogsOptions;
 extern const std::span<const Option> kRunDownloadLogsOptions;
@@ -202,6 +204,12 @@ extern const std::span<const Option> kNodeJoinOptions;
 extern const std::span<const Option> kNodeRunOptions;
 extern const std::span<const Option> kNodeChoice;
 extern const std::span<const Option> kNodeForce;
+
+Result<int> login(Context& context);
+Result<int> logout(Context& context);
+Result<int> configure(Context& context);
+extern const std::span<const Option> kLoginOptions;
+extern const std::span<const Option> kConfigureOptions;
 
 Result<int> doctor(Context& context);
 Result<int> version(Context& context);

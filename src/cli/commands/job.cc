@@ -2,13 +2,15 @@
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 #include "cli/job_view.h"
+#include "cli/run_names.h"
 #include "cli/run_pages.h"
 
 namespace trainyard::cli {
 namespace {
 
 constexpr Option kJobChoiceRows[] = {
-    {"--name -n", Takes::value, "NAME", "The job, by its name or a unique beginning of it."},
+    {"--name -n", Takes::value, "NAME",
+     "The job: its name, the beginning of it, its display name, or latest."},
     {"--run --run-id", Takes::value, "RUN", "The same."},
     {"--experiment-name --experiment", Takes::value, "NAME", "Refuse it in another experiment."},
 };
@@ -118,6 +120,10 @@ Result<int> job_list(Context& context) {
   client::RunQuery query{.experiment = args.value("experiment-name"),
                          .parent = args.value("parent-job-name"),
                          .tag = args.value("tag")};
+  if (!query.parent.empty()) {
+    TRY_SET(const RunId parent, find_run(context, query.parent));
+    query.parent = parent.value;
+  }
   if (args.has("archived-only")) query.archived = "only";
   if (args.has("include-archived")) query.archived = "any";
   TRY_SET(query.workspace, context.workspace());

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "cli/commands/commands.h"
+#include "cli/dry_run.h"
 #include "cli/exit.h"
 #include "cli/follow.h"
 #include "cli/job_view.h"
@@ -20,6 +21,7 @@ constexpr Option kJobCreateRows[] = {
     {"--web -e", Takes::nothing, "", "", Since::later},
     {"--save-as -a", Takes::value, "FILE", "Write the job there too, as YAML or JSON."},
     {"--experiment-name --experiment", Takes::value, "NAME", "The experiment; else the file's."},
+    {"--dry-run", Takes::nothing, "", "Show what would be sent and run; submit nothing."},
     {"--skip-validation", Takes::nothing, "",
      "Taken from scripts for Azure; what is wrong is found anyhow."},
 };
@@ -105,6 +107,7 @@ Result<int> job_create(Context& context) {
   TRY(check_save_as(args));
   const bool named = job.named;
   TRY_SET(Submission submission, make_submission(context, std::move(job)));
+  if (args.has("dry-run")) return dry_run(context, submission);
   if (named) {
     TRY_SET(client::Api * api, context.api());
     TRY(check_new(*api, submission.id));

@@ -8,6 +8,7 @@
 #include "cli/console.h"
 #include "cli/exit.h"
 #include "cli/interrupt.h"
+#include "cli/run_names.h"
 
 namespace trainyard::cli {
 namespace {
@@ -58,7 +59,8 @@ std::vector<std::string> node_names(const Json& run) {
 Result<Parts> ask_run(Context& context, Json body) {
   const Args& args = context.args();
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json run, api->run(RunId{args.value("run")}));
+  TRY_SET(const RunId id, find_run(context, args.value("run")));
+  TRY_SET(const Json run, api->run(id));
   const std::vector<std::string> names = node_names(run);
   std::vector<int> numbers;
   for (const std::string& given : args.values("node")) {

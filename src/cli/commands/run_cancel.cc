@@ -1,28 +1,120 @@
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 #include "cli/follow.h"
+#include "cli/run_names.h"
 #include "cli/run_view.h"
 
 namespace trainyard::cli {
+namespace {
+
+constexpr Option kRunCancelRows[] = {
+    {"--all", Takes::nothing, "", "All of your runs in the workspace that are not over."},
+    {"--no-wait", Takes::nothing, "", "Return at once, as it does without it."},
+};
+
+constexpr int kPageOfOpenRuns = 200;
+constexpr std::string_view kOpenStatuses =
+    "NotStarted,Queued,Provisioning,Preparing,Starting,Running,Finalizing";
+
+Result<std::vector<RunId>> own_open_runs(Context& context) {
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json server, api->server(false));
+  client::RunQuery query{
+      .status = std::string(kOpenStatuses), .user = cell_of(server, "user"), .children = true};
+  TRY_SET(query.workspace, context.workspace());
+  std::vector<RunId> runs;
+  std::string cursor;
+  do {
+    TRY_SET(const client::Page page, api->runs(query, kPageOfOpenRuns, cursor));
+    for (const Json& run : page.items) runs.push_back(RunId{cell_of(run, "id")});
+    cursor = page.next;
+  } while (!cursor.empty());
+  return runs;
+}
+
+Result<std::vector<RunId>> runs_to_cancel(Context& context) {
+  const Args& args = context.args();
+  if (!args.has("all")) {
+    TRY_SET(const std::vector<std::string> words, run_words(context));
+    return find_runs(context, words);
+  }
+  if (!args.words().empty() || args.has("run") || args.has("name")) {
+    return fail(ErrorKind::invalid, "--all and a run at the same time",
+                "Give either the runs to cancel or --all.");
+  }
+  TRY_SET(std::vector<RunId> runs, own_open_runs(context));
+  if (runs.empty()) return runs;
+  TRY(context.confirm("Cancel " + std::to_string(runs.size()) +
+                      (runs.size() == 1 ? " run" : " runs") + " of yours?"));
+  return runs;
+}
+
+// One run as it is, several as a list.
+Status print_several(Context& context, const Json& runs) {
+  const WallTime now = context.clock().wall();
+  const View view{.table = [now](const Json& shown) {
+    Table table{run_header(), {}};
+    const Json list = shown.is_array() ? shown : Json::array({shown});
+    for (const Json& run : list) table.rows.push_back(run_row(run, now));
+    return table;
+  }};
+  return context.print(runs.size() == 1 ? runs.front() : runs, view);
+}
+
+}  // namespace
+
+constinit const std::span<const Option> kRunCancelOptions = kRunCancelRows;
 
 Result<int> run_cancel(Context& context) {
-  TRY_SET(const RunId id, context.chosen_run());
+  TRY_SET(const std::vector<RunId> runs, runs_to_cancel(context));
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json run, api->cancel(id));
-  const WallTime now = context.clock().wall();
-  TRY(context.print(run, {.table = [now](const Json& canceled) {
-                      return Table{run_header(), {run_row(canceled, now)}};
-                    }}));
+  Json canceled = Json::array();
+  std::optional<Error> failed;
+  // One that cannot be canceled keeps none of the others.
+  for (const RunId& id : runs) {
+    Result<Json> run = api->cancel(id);
+    if (run) {
+      canceled.push_back(*std::move(run));
+      continue;
+    }
+    // With --all, a run that ended in the meantime is no failure.
+    if (context.args().has("all") && run.error().kind == ErrorKind::conflict) continue;
+    if (failed) context.insist(trim(format_error(*failed)));
+    failed = run.error();
+  }
+  if (canceled.empty() && !failed) context.say("no run of yours is running or queued");
+  if (!canceled.empty() || !failed) TRY(print_several(context, canceled));
+  if (failed) return std::unexpected(*std::move(failed));
   return kExitOk;
 }
 
 Result<int> run_wait(Context& context) {
-  TRY_SET(const RunId id, context.chosen_run());
+  TRY_SET(const std::vector<std::string> words, run_words(context));
+  TRY_SET(const std::vector<RunId> runs, find_runs(context, words));
+  int first_code = kExitOk;
+  if (runs.size() == 1) {
+    TRY_SET(const Followed followed, wait_for_run(context, runs.front()));
+    return finish_followed(context, runs.front(), followed);
+  }
+  for (const RunId& id : runs) {
+    TRY_SET(const Followed followed, wait_for_run(context, id));
+    TRY_SET(const int code, say_end(context, id, followed.state));
+    if (first_code == kExitOk) first_code = code;
+  }
+  if (!context.format_given() && !context.args().has("output-metadata-file")) return first_code;
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json run, api->run(id));
-  const RunId whole{cell_of(run, "id")};
-  TRY_SET(const Followed followed, wait_for_run(context, whole));
-  return finish_followed(context, whole, followed);
+  Json ended = Json::array();
+  for (const RunId& id : runs) {
+    TRY_SET(Json run, api->run(id));
+    ended.push_back(std::move(run));
+  }
+  if (context.format_given()) {
+    TRY(print_several(context, ended));
+  } else {
+    TRY(context.write_metadata(ended));
+  }
+  return first_code;
 }
 
 }  // namespace trainyard::cli

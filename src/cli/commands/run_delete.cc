@@ -1,6 +1,7 @@
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
+#include "cli/run_names.h"
 #include "cli/run_view.h"
 
 namespace trainyard::cli {
@@ -16,24 +17,6 @@ std::string deletion_words(const Json& answer, const std::string& restore) {
   return until.empty()
              ? "deleted for good"
              : "deleted; until " + until + " it can be restored with: trainyard " + restore;
-}
-
-// The words, -r and -n of a command that takes several runs.
-Result<std::vector<RunId>> chosen_runs(const Context& context) {
-  std::vector<std::string> named = context.args().words();
-  for (const std::string_view key : {"run", "name"}) {
-    const std::vector<std::string> more = context.args().values(key);
-    named.insert(named.end(), more.begin(), more.end());
-  }
-  std::vector<RunId> runs;
-  for (const std::string& name : named) {
-    TRY(check_name(name, "run"));
-    runs.push_back(RunId{name});
-  }
-  if (!runs.empty()) return runs;
-  return fail(ErrorKind::invalid, "which runs?",
-              "As in: trainyard " + std::string(context.command().name) +
-                  " RUN RUN. Runs are listed by: trainyard run list");
 }
 
 Result<std::string> chosen_experiment(const Context& context) {
@@ -57,7 +40,8 @@ constinit const std::span<const Option> kDeleteOptions = kDeleteRows;
 constinit const std::span<const Option> kExperimentChoice = kExperimentNames;
 
 Result<int> run_delete(Context& context) {
-  TRY_SET(const std::vector<RunId> runs, chosen_runs(context));
+  TRY_SET(const std::vector<std::string> words, run_words(context));
+  TRY_SET(const std::vector<RunId> runs, find_runs(context, words));
   std::vector<std::string> names;
   for (const RunId& run : runs) names.push_back(run.value);
   TRY(context.confirm((runs.size() == 1 ? "Delete the run " : "Delete the runs ") +
@@ -85,11 +69,12 @@ Result<int> run_delete(Context& context) {
 }
 
 Result<int> run_restore(Context& context) {
-  TRY_SET(const std::vector<RunId> runs, chosen_runs(context));
+  TRY_SET(const std::vector<std::string> words, run_words(context));
+  for (const std::string& word : words) TRY(check_name(word, "run"));
   TRY_SET(client::Api * api, context.api());
   Json restored = Json::array();
-  for (const RunId& run : runs) {
-    TRY_SET(Json shown, api->restore_run(run));
+  for (const std::string& word : words) {
+    TRY_SET(Json shown, api->restore_run(RunId{word}));
     restored.push_back(std::move(shown));
   }
   const WallTime now = context.clock().wall();

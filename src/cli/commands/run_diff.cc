@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
+#include "cli/run_names.h"
 #include "model/environment_record.h"
 #include "model/parameters.h"
 
@@ -47,10 +48,10 @@ std::vector<std::string> lock_of(client::Api& api, const RunId& id, const RunSpe
   return lines;
 }
 
-Result<Side> load(client::Api& api, const std::string& word) {
+Result<Side> load(Context& context, client::Api& api, const std::string& word) {
   Side side;
-  TRY_SET(side.run, api.run(RunId{word}));
-  const RunId id{cell_of(side.run, "id")};
+  TRY_SET(const RunId id, find_run(context, word));
+  TRY_SET(side.run, api.run(id));
   TRY_SET(side.spec, api.spec(id));
   TRY_SET(side.code, api.snapshot(id));
   side.lock = lock_of(api, id, side.spec);
@@ -209,9 +210,8 @@ Result<int> run_diff(Context& context) {
   }
   const bool all = context.args().has("all");
   TRY_SET(client::Api * api, context.api());
-  for (const std::string& run : runs) TRY(check_name(run, "run"));
-  TRY_SET(const Side a, load(*api, runs[0]));
-  TRY_SET(const Side b, load(*api, runs[1]));
+  TRY_SET(const Side a, load(context, *api, runs[0]));
+  TRY_SET(const Side b, load(context, *api, runs[1]));
   const Json diff = {
       {"a", cell_of(a.run, "id")},
       {"b", cell_of(b.run, "id")},

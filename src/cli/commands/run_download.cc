@@ -6,6 +6,7 @@
 #include "cli/console.h"
 #include "cli/exit.h"
 #include "cli/progress.h"
+#include "cli/run_names.h"
 #include "client/blobs.h"
 #include "snapshot/folder_cursor.h"
 #include "snapshot/new_file.h"
@@ -119,14 +120,14 @@ struct RunSource {
   std::string path;
 };
 
-Result<RunSource> parse_source(const std::string& word) {
+Result<RunSource> parse_source(Context& context, const std::string& word) {
   const size_t colon = word.find(':');
   if (colon == std::string::npos || colon == 0) {
     return fail(ErrorKind::invalid, "'" + word + "' is not RUN:PATH",
                 "As in: trainyard run cp RUN:outputs/model.pkl .");
   }
-  RunSource source{RunId{word.substr(0, colon)}, word.substr(colon + 1)};
-  TRY(check_name(source.run.value, "run"));
+  TRY_SET(RunId run, find_run(context, word.substr(0, colon)));
+  RunSource source{std::move(run), word.substr(colon + 1)};
   while (source.path.ends_with('/')) source.path.pop_back();
   if (source.path == ".") source.path.clear();
   if (!source.path.empty()) TRY(check_relative_path(source.path));
@@ -194,7 +195,7 @@ Result<int> run_cp(Context& context) {
     return fail(ErrorKind::invalid, "what from where?",
                 "As in: trainyard run cp RUN:outputs/model.pkl .");
   }
-  TRY_SET(const RunSource source, parse_source(words[0]));
+  TRY_SET(const RunSource source, parse_source(context, words[0]));
   TRY_SET(client::Api * api, context.api());
   TRY_SET(std::vector<RemoteFile> files, list_files(*api, source.run));
   const std::string prefix = source.path.empty() ? "" : source.path + "/";

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
+#include "cli/run_names.h"
 #include "cli/run_pages.h"
 #include "cli/run_view.h"
 
@@ -22,6 +23,8 @@ constexpr Option kRunListRows[] = {
     {"--parent-run-id", Takes::value, "RUN", "Only this run's children."},
     {"--deleted", Takes::nothing, "",
      "Only deleted runs that can be restored, with the time until when."},
+    {"--filter", Takes::value, "FILTER", "", Since::later},
+    {"--order-by", Takes::value, "ORDER", "", Since::later},
     {"--pipeline-run-id", Takes::value, "RUN", "", Since::later},
 };
 
@@ -74,6 +77,10 @@ Result<int> run_list(Context& context) {
   if (!query.status.empty()) {
     for (const std::string& word : split(query.status, ','))
       TRY(run_status_in_any_case(trim(word)));
+  }
+  if (!query.parent.empty()) {
+    TRY_SET(const RunId parent, find_run(context, query.parent));
+    query.parent = parent.value;
   }
   if (args.has("tags")) query.tags = wire::dump(wanted_tags(args.values("tags")));
   TRY_SET(query.workspace, context.workspace());

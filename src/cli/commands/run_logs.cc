@@ -4,6 +4,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
 #include "cli/follow.h"
+#include "cli/run_names.h"
 
 namespace trainyard::cli {
 namespace {
@@ -13,6 +14,8 @@ constexpr Option kRunLogsRows[] = {
     {"--rank", Takes::value, "R", "Only this rank's."},
     {"--attempt", Takes::value, "A", "Only this attempt's."},
     {"--tail", Takes::value, "N", "Only the last N lines of each rank."},
+    {"--since", Takes::value, "TIME", ""},
+    {"--timestamps", Takes::nothing, "", ""},
 };
 // What monitor-logs has of them: it always follows.
 constexpr auto kMonitorOptions = std::span(kRunLogsRows).subspan(1);
@@ -59,16 +62,25 @@ Status set_stretch(client::Api& api, const RunId& id, std::optional<int> attempt
   return {};
 }
 
-Result<int> show_logs(Context& context, bool follow) {
+// Options of other tools' `logs` that people try. The console keeps bytes and no times.
+Status check_times(const Args& args) {
+  for (const std::string key : {"since", "timestamps"}) {
+    if (!args.has(key)) continue;
+    return fail(ErrorKind::invalid, "--" + key + ": a console keeps no times of its lines",
+                "--tail N shows the last N lines; when each phase began: trainyard run show RUN. "
+                "A script can print times itself.");
+  }
+  return {};
+}
+
+Result<int> show_log(Context& context, const RunId& id, bool follow) {
   const Args& args = context.args();
   FollowOptions options;
   TRY_SET(options.rank, int_option(args, "rank", 0));
   TRY_SET(const std::optional<int> attempt, int_option(args, "attempt", 1));
   TRY_SET(const std::optional<int> tail, int_option(args, "tail", 0));
-  TRY_SET(const RunId chosen, context.chosen_run());
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json run, api->run(chosen));
-  const RunId id{cell_of(run, "id")};
+  TRY_SET(const Json run, api->run(id));
   options.ranks = run.value("rankCount", 1);
   if (options.rank && *options.rank >= options.ranks) {
     return fail(ErrorKind::not_found,
@@ -84,6 +96,21 @@ Result<int> show_logs(Context& context, bool follow) {
   Interrupts interrupts([&] { say_interrupted(context, id); }, [&] { context.interrupt(); });
   TRY_SET(const Followed followed, follow_run(context, id, options, interrupts));
   return finish_followed(context, id, followed);
+}
+
+// Several runs one after the other, each behind a line with its id on stderr.
+Result<int> show_logs(Context& context, bool follow) {
+  TRY(check_times(context.args()));
+  TRY_SET(const std::vector<std::string> words, run_words(context));
+  TRY_SET(const std::vector<RunId> runs, find_runs(context, words));
+  int first_code = kExitOk;
+  for (const RunId& id : runs) {
+    if (runs.size() > 1) context.say("==> run " + id.value + " <==");
+    TRY_SET(const int code, show_log(context, id, follow));
+    if (code == kExitInterrupted || code == kExitPipe) return code;
+    if (first_code == kExitOk) first_code = code;
+  }
+  return first_code;
 }
 
 }  // namespace

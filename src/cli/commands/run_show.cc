@@ -11,7 +11,8 @@ constexpr Option kRunShowRows[] = {
 };
 
 constexpr Option kRunChoiceRows[] = {
-    {"--run -r --run-id", Takes::value, "RUN", "The run, by its id or a unique beginning of it."},
+    {"--run -r --run-id", Takes::value, "RUN",
+     "The run: its id, the beginning of it, its name, or latest."},
     {"--name -n", Takes::value, "RUN", "The same."},
     {"--experiment-name -e --experiment", Takes::value, "NAME", "Refuse it in another experiment."},
 };

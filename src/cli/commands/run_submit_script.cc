@@ -1,6 +1,7 @@
 #include <set>
 
 #include "cli/commands/commands.h"
+#include "cli/dry_run.h"
 #include "cli/environment_options.h"
 #include "cli/submission.h"
 #include "dialects/runconfig.h"
@@ -17,6 +18,7 @@ constexpr Option kRunSubmitScriptRows[] = {
      "Where to run; else what the run configuration says."},
     {"--source-directory", Takes::value, "DIR", "The code to take along; else the project."},
     {"--async --no-wait", Takes::nothing, "", "Print the run's id and do not wait."},
+    {"--dry-run", Takes::nothing, "", "Show what would be sent and run; submit nothing."},
     {"--conda-dependencies -d", Takes::value, "FILE",
      "Packages to install, in the place of what the run configuration names."},
 };
@@ -113,6 +115,7 @@ Result<int> run_submit_script(Context& context) {
   std::error_code error;
   submission.code = fs::canonical(config.source, error);
   if (error) return fail_errno(error.value(), config.source.string());
+  if (args.has("dry-run")) return dry_run(context, submission);
   TRY_SET(const SubmitOutcome outcome,
           submit_run(context, std::move(submission),
                      args.has("async") ? Then::print_id : Then::follow));

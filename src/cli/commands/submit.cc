@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
+#include "cli/dry_run.h"
 #include "cli/environment_options.h"
 #include "cli/submission.h"
 
@@ -31,6 +32,7 @@ constexpr Option kSubmitRows[] = {
     {"--secret", Takes::value, "SECRET", "A secret to be a variable of that name; again for more."},
     {"--download", Takes::value, "DIR", "Fetch the outputs into DIR/outputs at the end."},
     {"--async --no-wait", Takes::nothing, "", "Print the run's id and do not wait."},
+    {"--dry-run", Takes::nothing, "", "Show what would be sent and run; submit nothing."},
     {"--input", Takes::value, "SPEC", "", Since::later},
     {"--checkpoint", Takes::value, "DIR", "", Since::later},
 };
@@ -122,9 +124,10 @@ Result<int> submit(Context& context) {
   }
   TRY_SET(const fs::path folder, context.folder());
   TRY_SET(RunSpec spec, make_spec(context, folder));
+  Submission submission{.spec = std::move(spec), .code = folder, .id = new_run_id()};
+  if (context.args().has("dry-run")) return dry_run(context, submission);
   TRY_SET(const SubmitOutcome outcome,
-          submit_run(context, {.spec = std::move(spec), .code = folder, .id = new_run_id()},
-                     async ? Then::print_id : Then::follow));
+          submit_run(context, std::move(submission), async ? Then::print_id : Then::follow));
   return outcome.code;
 }
 

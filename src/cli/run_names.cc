@@ -1,0 +1,107 @@
+#include "cli/run_names.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr int kCandidates = 5;  // Shown, when a word fits several runs.
+
+Result<RunId> newest_run(client::Api& api, const std::string& workspace) {
+  TRY_SET(const client::Page page, api.runs({.workspace = workspace}, 1, ""));
+  if (!page.items.empty()) return RunId{cell_of(page.items.front(), "id")};
+  return fail(ErrorKind::not_found, "workspace " + workspace + " has no runs",
+              "Start one with: trainyard submit -- python train.py");
+}
+
+Result<Json> runs_that_fit(client::Api& api, std::string_view word, const std::string& workspace) {
+  const client::RunQuery query{
+      .workspace = workspace, .archived = "any", .children = true, .named = std::string(word)};
+  TRY_SET(client::Page page, api.runs(query, kCandidates + 1, ""));
+  return std::move(page.items);
+}
+
+Status check_experiment(Context& context, const RunId& id) {
+  if (!context.args().has("experiment-name")) return {};
+  const std::string wanted = context.args().value("experiment-name");
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json run, api->run(id));
+  if (cell_of(run, "experiment") == wanted) return {};
+  return fail(ErrorKind::not_found, "run " + id.value + ": not in experiment '" + wanted + "'",
+              "It is in '" + cell_of(run, "experiment") + "'.");
+}
+
+std::string describe(const Json& run) {
+  const std::string id = cell_of(run, "id");
+  const std::string name = cell_of(run, "name");
+  return id + " (" + (name == id ? "" : name + ", ") + cell_of(run, "status") + ")";
+}
+
+}  // namespace
+
+Result<RunId> find_run(Context& context, std::string_view word) {
+  if (word.empty()) return fail(ErrorKind::invalid, "the run's id is empty");
+  TRY_SET(const std::string workspace, context.workspace());
+  TRY_SET(client::Api * api, context.api());
+  if (word == "latest" || word == "^") return newest_run(*api, workspace);
+  for (const std::string& where : {workspace, std::string()}) {
+    const auto runs = runs_that_fit(*api, word, where);
+    // Without the workspace, or the right to list its runs, an id still means one run.
+    const bool passing = !runs && (runs.error().kind == ErrorKind::not_found ||
+                                   runs.error().kind == ErrorKind::denied);
+    if (!runs && !passing) return std::unexpected(runs.error());
+    if (passing) continue;
+    auto chosen = choose_run(word, *runs);
+    if (chosen || chosen.error().kind != ErrorKind::not_found) return chosen;
+  }
+  // The server knows more about an id that leads nowhere: that the run was deleted, for example.
+  if (check_name(word, "run")) return RunId{std::string(word)};
+  return fail(ErrorKind::not_found, "no run has the id or the name '" + std::string(word) + "'",
+              "List the runs with: trainyard run list");
+}
+
+Result<std::vector<std::string>> run_words(const Context& context) {
+  std::vector<std::string> words = context.args().words();
+  for (const std::string_view key : {"run", "name"}) {
+    const std::vector<std::string>& more = context.args().values(key);
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  if (!words.empty()) return words;
+  return fail(ErrorKind::invalid, "which runs?",
+              "As in: trainyard " + std::string(context.command().name) +
+                  " RUN RUN. Runs are listed by: trainyard run list");
+}
+
+Result<std::vector<RunId>> find_runs(Context& context, std::span<const std::string> words) {
+  std::vector<RunId> runs;
+  for (const std::string& word : words) {
+    TRY_SET(RunId run, find_run(context, word));
+    TRY(check_experiment(context, run));
+    if (std::ranges::find(runs, run) == runs.end()) runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+Result<RunId> choose_run(std::string_view word, const Json& runs) {
+  std::vector<std::string> ids;
+  std::vector<std::string> candidates;
+  for (const Json& run : runs) {
+    const std::string id = cell_of(run, "id");
+    if (id == word) return RunId{id};
+    if (!id.starts_with(word) && cell_of(run, "name") != word) continue;
+    ids.push_back(id);
+    candidates.push_back(ids.size() > kCandidates ? "…" : describe(run));
+  }
+  if (ids.size() == 1) return RunId{ids.front()};
+  if (ids.empty()) {
+    return fail(ErrorKind::not_found, "run '" + std::string(word) + "' does not exist");
+  }
+  return fail(
+      ErrorKind::conflict,
+      "several runs have the id or name '" + std::string(word) + "': " + join(candidates, ", "),
+      "Give the id of one of them, or more of it.");
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/context.h"
+
+namespace trainyard::cli {
+
+// The run that a person means by `word`: its id, a unique beginning of it, its display name, or
+// `latest` for the workspace's newest; `^` is the same. Runs of the workspace come first, then
+// those of all others. conflict, with the candidates: several fit.
+Result<RunId> find_run(Context& context, std::string_view word);
+
+// What a command that takes several runs is given: its words, -r and -n. invalid: nothing.
+Result<std::vector<std::string>> run_words(const Context& context);
+// The runs that are meant by `words`, each once, checked against -e where that is given. Nothing is
+// done before all are found.
+Result<std::vector<RunId>> find_runs(Context& context, std::span<const std::string> words);
+
+// The one of `runs`, entries of a list, whose id is `word`, or the only one that `word` fits.
+// not_found: none fits.
+Result<RunId> choose_run(std::string_view word, const Json& runs);
+
+}  // namespace trainyard::cli
