@@ -168,6 +168,10 @@ void read_other_file(const Document& document, const Node& value, const fs::path
 
 }  // namespace
 
+bool names_file(std::string_view environment) {
+  return environment.starts_with(kFilePrefix) || looks_like_file(environment);
+}
+
 void read_environment(const Document& document, const Node& value, const fs::path& folder,
                       Findings& findings, EnvironmentDraft& into) {
   if (value.is_map()) return read_map(document, value, folder, findings, into);

@@ -36,6 +36,9 @@ Status add_sent_requirements(SentFiles& sent, const std::string& file, Environme
 Status add_sent_conda(SentFiles& sent, const std::string& file, Environment& environment,
                       Warnings& warnings);
 
+// Whether a job file's `environment` is the path of a file: "file:env.yml", "./env.yml", "env.yml".
+bool names_file(std::string_view environment);
+
 // What a v2 file has under `environment`: a name in any spelling, file:PATH, or a map of image,
 // conda_file and build. Paths are from `folder`; nothing is looked at where it is empty.
 void read_environment(const Document& document, const Node& value, const fs::path& folder,

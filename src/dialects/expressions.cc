@@ -32,8 +32,10 @@ bool is_escaped(std::string_view text, size_t begin) { return begin > 0 && text[
 
 using Filled = std::expected<std::string, ExpressionFault>;
 
-std::unexpected<ExpressionFault> fault(std::string message, std::string hint = {}) {
-  return std::unexpected(ExpressionFault{0, std::move(message), std::move(hint)});
+std::unexpected<ExpressionFault> fault(std::string message, std::string hint = {},
+                                       std::string_view section = {}) {
+  return std::unexpected(
+      ExpressionFault{0, std::move(message), std::move(hint), std::string(section)});
 }
 
 std::string written(std::string_view inside) {
@@ -51,7 +53,8 @@ Filled member(std::string_view name, const std::map<std::string, std::string>& k
   std::string message = written(std::string(section) + "." + std::string(name)) + ": there is no " +
                         std::string(noun) + " '" + std::string(name.substr(0, 80)) + "'";
   if (!near.empty()) message += "; did you mean '" + near + "'?";
-  return fault(std::move(message), "Declare it in the section '" + std::string(section) + "'.");
+  return fault(std::move(message), "Declare it in the section '" + std::string(section) + "'.",
+               section);
 }
 
 Filled value_of(std::string_view inside, const Values& values) {
@@ -103,8 +106,8 @@ Filled fill_in(std::string_view text, const Values& values) {
       from = found.begin + kOpen.size();
     } else {
       if (found.end == text.npos) {
-        return std::unexpected(
-            ExpressionFault{found.begin, written(trim(found.inside)) + ": '}}' is missing", {}});
+        return std::unexpected(ExpressionFault{
+            found.begin, written(trim(found.inside)) + ": '}}' is missing", {}, {}});
       }
       Filled value = value_of(found.inside, values);
       if (!value) {
@@ -116,7 +119,7 @@ Filled fill_in(std::string_view text, const Values& values) {
     }
     if (filled.size() > kRenderedBytesMax) {
       return std::unexpected(
-          ExpressionFault{found.begin, "is too long once its expressions are filled in", {}});
+          ExpressionFault{found.begin, "is too long once its expressions are filled in", {}, {}});
     }
   }
 }

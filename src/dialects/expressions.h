@@ -23,6 +23,7 @@ struct ExpressionFault {
   size_t offset = 0;  // Of the expression in the text.
   std::string message;
   std::string hint;
+  std::string section;  // "inputs" or "outputs", when the name is not declared there.
 };
 
 // Fills in every ${{…}}. One pass: what a value holds is not looked at again. $${{…}} is the text

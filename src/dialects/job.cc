@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "dialects/environment_file.h"
 #include "dialects/expressions.h"
+#include "dialects/file_kind.h"
 #include "dialects/overrides.h"
 #include "dialects/scalar.h"
 
@@ -78,9 +79,7 @@ class JobInterpreter {
   void type() {
     const Node* node = at(document_.root, "type");
     if (node == nullptr || !node->is_scalar()) return;
-    word_of(*node, "type", {"command"},
-            {"sweep", "pipeline", "automl", "spark", "parallel", "import", "finetuning",
-             "data_transfer"});
+    word_of(*node, "type", {"command"}, {});
   }
 
   void id() {
@@ -159,6 +158,8 @@ class JobInterpreter {
     if (section == nullptr || !section->is_map()) return;
     for (const Node& input : section->children) {
       const std::string path = "inputs." + input.key;
+      // Declared, even when it is refused below: its uses are no second mistake.
+      spec_.parameters[input.key];
       if (input.is_scalar()) {
         spec_.parameters[input.key] = input.text;
       } else if (input.is_null()) {
@@ -205,6 +206,7 @@ class JobInterpreter {
     if (section == nullptr || !section->is_map()) return;
     for (const Node& output : section->children) {
       const std::string path = "outputs." + output.key;
+      spec_.outputs[output.key];
       const bool strays = output.key.find("..") != std::string::npos;
       if (const Status good = check_name(output.key, "output"); !good || strays) {
         error(output, path + ": an output's name becomes a folder's name",
@@ -256,6 +258,8 @@ class JobInterpreter {
   std::string fill(const Node& node, const std::string& text, const std::string& path) {
     auto filled = fill_in(text, {spec_.parameters, spec_.outputs, job_.id});
     if (filled) return *std::move(filled);
+    const Node* section = at(document_.root, filled.error().section);
+    if (section != nullptr && !section->is_map()) return {};  // Its type is the mistake.
     int line = node.line;
     if (node.block) {
       // The text begins on the line after the '|'.
@@ -301,7 +305,8 @@ class JobInterpreter {
   RunSpec& spec_;
 };
 
-void check_document(Document& document, const std::vector<std::string>& sets, Findings& findings) {
+// False when the file is no command job: then nothing else in it is worth checking.
+bool check_document(Document& document, const std::vector<std::string>& sets, Findings& findings) {
   for (const std::string& assignment : sets) {
     if (const Status applied = apply_override(document, assignment); !applied) {
       findings.push_back({Severity::error, "", applied.error().message, applied.error().hint});
@@ -311,9 +316,14 @@ void check_document(Document& document, const std::vector<std::string>& sets, Fi
     const std::string what =
         document.root.is_null() ? "is empty" : "must be a map of keys and values";
     findings.push_back({Severity::error, document.place(1), what, {}});
-    return;
+    return false;
+  }
+  if (const auto kind = other_kind(document)) {
+    findings.push_back(refuse_kind(document, *kind));
+    return false;
   }
   job_keys().check(document, document.root, findings);
+  return true;
 }
 
 // The folder of the code, when there is one and it is there.
@@ -378,18 +388,19 @@ Result<Job> load_job(const JobAsk& ask) {
   }
   TRY_SET(Document document, read_document(ask.file));
   Findings findings;
-  check_document(document, ask.sets, findings);
+  if (!check_document(document, ask.sets, findings)) {
+    return std::unexpected(as_error(findings));
+  }
   find_code(document, ask.file, job, findings);
   const std::string name =
       at(document.root, "name") != nullptr ? at(document.root, "name")->text : "";
   if (job.id.empty() && name.empty()) job.id = new_run_id();
-  if (document.root.is_map()) {
-    JobInterpreter(document, findings, job).interpret();
-    find_environment(document, folder_of(ask.file), job, findings);
-  }
+  JobInterpreter(document, findings, job).interpret();
+  find_environment(document, folder_of(ask.file), job, findings);
   if (has_errors(findings)) return std::unexpected(as_error(findings));
   job.warnings = warnings_of(findings);
   collect_places(document, document.root, "", job.places);
+  job.document = std::move(document);
   return job;
 }
 
@@ -401,12 +412,10 @@ Findings validate_job(std::string_view text, std::string file,
     findings.push_back({Severity::error, "", document.error().message, document.error().hint});
     return findings;
   }
-  check_document(*document, sets, findings);
+  if (!check_document(*document, sets, findings)) return findings;
   Job job;
-  if (document->root.is_map()) {
-    JobInterpreter(*document, findings, job).interpret();
-    find_environment(*document, {}, job, findings);
-  }
+  JobInterpreter(*document, findings, job).interpret();
+  find_environment(*document, {}, job, findings);
   return findings;
 }
 

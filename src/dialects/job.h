@@ -26,6 +26,7 @@ struct Job {
   fs::path build;  // The folder of a Dockerfile: spec.environment.recipe.context.
   std::map<std::string, std::string> places;  // "compute" -> "job.yml:4".
   std::vector<std::string> warnings;          // "FILE:LINE: …", to be shown as they are.
+  Document document;                          // The file, overrides applied.
 };
 
 struct JobAsk {

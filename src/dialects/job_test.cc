@@ -193,10 +193,6 @@ TEST_CASE("everything wrong is found at once") {
 
 TEST_CASE("what comes later is refused by name, and what has no effect warns") {
   const std::pair<const char*, const char*> cases[] = {
-      {"type: sweep", "E 2: type: 'sweep' comes with a later version\n"},
-      {"type: pipeline\njobs: {a: {b: 1}}",
-       "E 3: jobs: comes with a later version (pipelines)\n"
-       "E 2: type: 'pipeline' comes with a later version\n"},
       {"type: comand", "E 2: type: 'comand' is not known; did you mean 'command'?\n"},
       {"environment: {image: python:latest}", ""},
       {"environment: {imge: python:latest}",
@@ -228,7 +224,6 @@ TEST_CASE("what comes later is refused by name, and what has no effect warns") {
       {"distribution: {type: tensorflow, worker_count: 3}\nresources: {instance_count: 2}",
        "E 2: distribution.worker_count: 3 workers cannot be shared out evenly among 2 nodes\n"},
       {"distribution: {type: ray, port: 1}",
-       "E 2: distribution.port: comes with a later version (Ray)\n"
        "E 2: distribution.type: 'ray' comes with a later version\n"},
       {"distribution: {type: pytorch, worker_count: 2}",
        "W 2: distribution.worker_count: has no effect unless distribution.type is tensorflow\n"},
@@ -256,6 +251,55 @@ TEST_CASE("what comes later is refused by name, and what has no effect warns") {
   for (const auto& [text, said] : cases) {
     CHECK_MESSAGE(findings_of("command: x\n" + std::string(text) + "\n") == said, text);
   }
+}
+
+TEST_CASE("a file that is no command job gets one error, which names what it is") {
+  const std::string schemas = "$schema: https://azuremlschemas.azureedge.net/latest/";
+  const std::pair<std::string, const char*> cases[] = {
+      {schemas + "pipelineJob.schema.json\njobs: {a: {b: 1}}\nsettings: {x: 1}\n",
+       "E 1: describes a pipeline job, which is not supported yet\n"},
+      {"type: pipeline\njobs: {a: {b: 1}}\n",
+       "E 1: describes a pipeline job, which is not supported yet\n"},
+      {"jobs: {a: {b: 1}}\n", "E 1: describes a pipeline job, which is not supported yet\n"},
+      {"type: sweep\ntrial: {command: x}\n",
+       "E 1: describes a sweep job, which is not supported yet\n"},
+      {schemas + "commandComponent.schema.json\ntype: command\ncommand: x\n",
+       "E 2: describes a component, which is not supported yet\n"},
+      {schemas + "managedOnlineDeployment.schema.json\nname: blue\n",
+       "E 1: describes a deployment, which is not supported yet\n"},
+      {schemas + "batchEndpoint.schema.json\n",
+       "E 1: describes an endpoint, which is not supported yet\n"},
+      {schemas + "schedule.schema.json\n",
+       "E 1: describes a schedule, which is not supported yet\n"},
+      {"\ntype: automl\n", "E 2: describes an AutoML job, which is not supported yet\n"},
+      {"type: azure_blob\n", "E 1: describes a datastore, which is not supported yet\n"},
+      {schemas + "environment.schema.json\nimage: x\n",
+       "E 1: describes an environment, not a job\n"},
+      {"type: amlcompute\nname: c\n", "E 1: describes a compute, not a job\n"},
+      {"script: train.py\ntarget: local\n", "E 1: describes a run configuration, not a job\n"},
+      {schemas + "commandJob.schema.json\ncommand: x\n", ""},
+  };
+  for (const auto& [text, expected] : cases) {
+    CHECK_MESSAGE(findings_of(text) == expected, text);
+  }
+  const Findings compute = validate_job("type: amlcompute\n", "c.yml");
+  REQUIRE(compute.size() == 1);
+  CHECK(compute[0].hint == "Use: trainyard compute create -f c.yml");
+}
+
+TEST_CASE("the use of a refused input or output is no second error") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"command: x ${{inputs.d}}\ninputs: {d: {type: uri_folder, path: x}}\n",
+       "E 2: inputs.d: data inputs come with a later version\n"},
+      {"command: x ${{inputs.d}}\ninputs: {d: }\n", "E 2: inputs.d: has no value\n"},
+      {"command: x ${{inputs.d}}\ninputs: [d]\n",
+       "E 2: inputs: must be a map of keys and values\n"},
+      {"command: x ${{outputs.m}}\noutputs: {m: x}\n", "E 2: outputs.m: must be empty or a map\n"},
+      {"command: x ${{inputs.e}}\ninputs: {d: {type: uri_folder}}\n",
+       "E 2: inputs.d: data inputs come with a later version\n"
+       "E 1: command: ${{inputs.e}}: there is no input 'e'\n"},
+  };
+  for (const auto& [text, expected] : cases) CHECK_MESSAGE(findings_of(text) == expected, text);
 }
 
 TEST_CASE("a job's preparation is a text for the shell") {

@@ -183,7 +183,7 @@ class Job(YardTest):
                             "-n", "saved")
         self.assertEqual(done.code, 0, done)
         job = json.loads(done.out)
-        self.assertEqual(json.loads((self.code / "saved.json").read_text()), job)
+        self.assertEqual(json.loads((self.code / "saved.json").read_text())["name"], "saved")
         self.assertEqual(json.loads((self.code / "run.json").read_text()), job)
         # There is no studio yet: no link leads to it.
         self.assertIsNone(job["services"]["Studio"]["endpoint"])
@@ -192,6 +192,23 @@ class Job(YardTest):
         self.assertIn("name: saved-2\n", (self.code / "saved.yml").read_text())
         self.refused(4, "job", "create", "-f", "job.yml", "--save-as", "no/such/folder.yml")
         self.assertEqual(len(self.json("job", "list")), 2)
+
+    def test_a_saved_job_validates_and_can_be_created_again(self):
+        self.write_job()
+        self.write("src/conda.yml", "dependencies: [python]\n")
+        (self.code / "kept").mkdir()
+        for name in ("kept/again.yml", "kept/again.json", "again.yml"):
+            with self.subTest(name):
+                self.ok("job", "create", "-f", "job.yml", "--set", "inputs.lr=1.0e-2", "--stream",
+                        "--save-as", name)
+                done = self.run_cli("job", "validate", name)
+                self.assertEqual((done.code, json.loads(done.out)), (0, []), done)
+                done = self.run_cli("job", "create", "-f", name, "--stream")
+                self.assertEqual((done.code, done.out), (0, "lr 0.01 epochs 3 kind a plain text\n"), done)
+                first, second = self.json("run", "list")[:2]
+                for key in ("command", "parameters", "tags", "snapshotId", "experiment", "name"):
+                    self.assertEqual(first[key], second[key])
+                self.assertEqual(first["parameters"]["lr"], "1.0e-2")
 
     def test_metadata_at_the_end_of_a_stream(self):
         self.write("job.yml", HELLO)
@@ -275,7 +292,7 @@ class Validate(YardTest):
             "twice": ("command: x\ncommand: y\n", r"twice.yml:2: error: "),
             "json": ('{"command": "x",\n "limits": {,}}\n', r"json.yml:2: error: "),
             "list": ("- command: x\n", r"list.yml:1: error: "),
-            "sweep": ("type: sweep\n", r"sweep.yml:1: error: type: 'sweep' comes with a later version"),
+            "sweep": ("type: sweep\n", r"sweep.yml:1: error: describes a sweep job, which is not supported yet"),
         }
         for name, (text, expected) in cases.items():
             with self.subTest(name):
@@ -290,6 +307,21 @@ class Validate(YardTest):
                 self.assertEqual((err.code, err.out), (2, ""), err)
                 self.assertTrue(err.err.startswith("error: " + name + ".yml:"), err)
                 self.assertFalse(self.home.exists())
+
+    def test_a_run_configuration_without_an_extension_is_checked_as_one(self):
+        good = "script: train.py\ntarget: local\nenvironment:\n  python:\n    userManagedDependencies: true\n"
+        self.write(".azureml/local", good)
+        self.write("aml_config/cpu.json", '{"script": "train.py", "nodeCount": 2, "communicator": "Mpi", "mpi": {}}')
+        done = self.validate(".azureml/local", "aml_config/cpu.json")
+        self.assertEqual((done.code, json.loads(done.out)), (0, []), done)
+        self.write(".azureml/bad", good.replace("script", "scrpt") + "framework: Pyton\n")
+        done = self.validate(".azureml/bad")
+        self.assertEqual(done.code, 2, done)
+        self.assertIn(".azureml/bad:6: error: framework", done.err)
+        self.write("run.yml", good)
+        done = self.validate("run.yml")
+        self.assertIn("describes a run configuration, not a job\n       Use: trainyard run submit-script -c run.yml",
+                      done.err)
 
     def test_ten_megabytes_are_refused_at_once(self):
         (self.code / "big.yml").write_text("command: x\ninputs:\n" + "".join(

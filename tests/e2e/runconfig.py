@@ -265,6 +265,18 @@ class Attach(YardTest):
         self.write(".azureml/config.json", '{\n"workspace_name": \n}')
         self.assertIn(".azureml/config.json:3:", self.refused(2, "folder", "attach", "-w", "new"))
 
+    def test_an_older_folders_configurations_are_still_found(self):
+        self.write("aml_config/config.json", '{"workspace_name": "old", "experiment_name": "trials"}')
+        self.write("aml_config/local.runconfig", "script: mine.py\n")
+        self.write("aml_config/cpu", "script: mine.py\n")
+        self.write("mine.py", "print('mine')\n")
+        self.ok("folder", "attach")
+        config = self.config()
+        self.assertEqual((config["workspace_name"], config["experiment_name"]), ("old", "trials"))
+        for name in ("local", "cpu"):
+            done = self.run_cli("run", "submit-script", "-c", name)
+            self.assertEqual((done.code, done.out), (0, "mine\n"), done)
+
     def test_the_sample_runs_as_it_is_and_belongs_where_it_was_attached(self):
         self.ok("folder", "attach", "-w", "ws", "-e", "exp")
         self.write("train.py", "print('trained')\n")

@@ -56,15 +56,18 @@ Result<int> folder_attach(Context& context) {
   const fs::path file = folder / ".azureml" / "config.json";
   Json config = Json::object();
   std::error_code ignored;
-  const bool again = fs::is_regular_file(file, ignored);
+  const fs::path old = folder / "aml_config" / "config.json";
+  const bool moved = !fs::exists(file, ignored) && fs::is_regular_file(old, ignored);
+  const bool again = moved || fs::is_regular_file(file, ignored);
+  Project project;
   if (again) {
-    TRY(find_project(folder));  // Says what is wrong with it, and where.
-    TRY_SET(const std::string text, read_file(file));
+    TRY_SET(project, find_project(folder));  // Says what is wrong, and where.
+    TRY_SET(const std::string text, read_file(project.file));
     TRY_SET(config, wire::parse(text));
   }
   // A folder above that is attached says nothing about this one.
   std::string name = args.value("workspace-name");
-  if (name.empty() && again) name = cell_of(config, "workspace_name");
+  if (name.empty() && again) name = project.workspace;
   if (name.empty()) name = "default";
   TRY(check_name(name, "workspace"));
   TRY_SET(const Json workspace, workspace_of(context, name));
@@ -74,9 +77,14 @@ Result<int> folder_attach(Context& context) {
   set(config, "resource_group", args.value("resource-group"), cell_of(workspace, "resourceGroup"));
   set(config, "workspace_name", name, name);
   const std::string own = to_utf8(folder.filename().string());
-  set(config, "experiment_name", args.value("experiment-name"), own.empty() ? "default" : own);
+  const std::string known = project.experiment.empty() ? own : project.experiment;
+  set(config, "experiment_name", args.value("experiment-name"), known.empty() ? "default" : known);
   TRY(make_dirs(file.parent_path()));
-  TRY(write_if_absent(file.parent_path() / "local.runconfig", dialects::sample_runconfig()));
+  // A second one of the same name would make `-c local` ambiguous.
+  const auto local = dialects::find_runconfig(folder, "local");
+  if (!local && local.error().kind == ErrorKind::not_found) {
+    TRY(write_if_absent(file.parent_path() / "local.runconfig", dialects::sample_runconfig()));
+  }
   TRY(write_if_absent(file.parent_path() / "conda_dependencies.yml",
                       dialects::sample_conda_dependencies()));
   TRY(write_file(file, render_json(config, false)));

@@ -6,6 +6,7 @@
 #include "cli/dry_run.h"
 #include "cli/exit.h"
 #include "cli/follow.h"
+#include "cli/job_file.h"
 #include "cli/job_view.h"
 #include "cli/submission.h"
 #include "dialects/job.h"
@@ -19,7 +20,7 @@ constexpr Option kJobCreateRows[] = {
     {"--set", Takes::list, "K=V", "Put this in the place of what the file says: inputs.lr=0.1"},
     {"--stream -s", Takes::nothing, "", "Show what it prints, and exit as it did."},
     {"--web -e", Takes::nothing, "", "", Since::later},
-    {"--save-as -a", Takes::value, "FILE", "Write the job there too, as YAML or JSON."},
+    {"--save-as -a", Takes::value, "FILE", "Write the job file there, with -n and --set in it."},
     {"--experiment-name --experiment", Takes::value, "NAME", "The experiment; else the file's."},
     {"--dry-run", Takes::nothing, "", "Show what would be sent and run; submit nothing."},
     {"--skip-validation", Takes::nothing, "",
@@ -39,7 +40,14 @@ Status check_save_as(const Args& args) {
   return {};
 }
 
-Status save(const fs::path& file, const Json& job) {
+// A name that was not given is left out: the file can be submitted again.
+Status save(const fs::path& file, const dialects::Document& document, bool named,
+            const Json& created) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  Json job = job_file(document, folder);
+  job.erase("name");
+  if (named) job["name"] = wire::member(created, "name");
+  job["experiment_name"] = wire::member(created, "experiment_name");
   const bool yaml = file.extension() == ".yml" || file.extension() == ".yaml";
   TRY_WITHIN("--save-as " + file.string(),
              write_file(file, yaml ? render_yaml(job, false) : render_json(job, false)));
@@ -106,6 +114,7 @@ Result<int> job_create(Context& context) {
                                                  .sets = args.values("set")}));
   TRY(check_save_as(args));
   const bool named = job.named;
+  const dialects::Document document = std::move(job.document);
   TRY_SET(Submission submission, make_submission(context, std::move(job)));
   if (args.has("dry-run")) return dry_run(context, submission);
   if (named) {
@@ -114,7 +123,7 @@ Result<int> job_create(Context& context) {
   }
   TRY_SET(const SubmitOutcome outcome, submit_run(context, std::move(submission), Then::nothing));
   const Json created = job_json(outcome.run);
-  if (args.has("save-as")) TRY(save(args.value("save-as"), created));
+  if (args.has("save-as")) TRY(save(args.value("save-as"), document, named, created));
   if (!args.has("stream")) {
     TRY(context.print(created, job_view(context)));
     return outcome.code;

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/exit.h"
+#include "dialects/file_kind.h"
 #include "dialects/job.h"
 #include "dialects/runconfig.h"
 
@@ -42,6 +43,15 @@ Said take_apart(const std::string& file, dialects::Finding finding) {
   return said;
 }
 
+// By its name, else by its keys: many run configurations have no extension.
+bool holds_runconfig(const fs::path& path, std::string_view text) {
+  const fs::path extension = path.extension();
+  if (extension == ".runconfig") return true;
+  if (extension == ".yml" || extension == ".yaml") return false;
+  const auto document = dialects::parse_document(text, path.string());
+  return document && dialects::is_runconfig(*document);
+}
+
 Result<dialects::Findings> look_at(const fs::path& path, const std::vector<std::string>& sets) {
   std::error_code ignored;
   const auto size = fs::file_size(path, ignored);
@@ -54,7 +64,7 @@ Result<dialects::Findings> look_at(const fs::path& path, const std::vector<std::
   }
   TRY_SET(const std::string text, read_file(path));
   const std::string name = path.lexically_normal().string();
-  if (path.extension() == ".runconfig") return dialects::validate_runconfig(text, name);
+  if (holds_runconfig(path, text)) return dialects::validate_runconfig(text, name);
   dialects::Findings findings = dialects::validate_job(text, name, sets);
   if (dialects::has_errors(findings)) return findings;
   // What only a look at its folders can tell.
