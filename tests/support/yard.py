@@ -91,6 +91,7 @@ class YardTest(unittest.TestCase):
         self.code.mkdir()
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("TRAINYARD_", "AZUREML_"))}
         self.env["TRAINYARD_HOME"] = str(self.home)
+        self.env["XDG_CONFIG_HOME"] = str(self.scratch / "config")  # Nobody's saved servers and defaults.
         self.addCleanup(self.leave_nothing)
 
     def leave_nothing(self):
