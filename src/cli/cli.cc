@@ -20,8 +20,8 @@ namespace {
 
 constexpr Option kCommon[] = {
     {"--output -o", Takes::value, "FORMAT",
-     "json, jsonc, table, tsv, yaml, yamlc or none; else $TRAINYARD_OUTPUT, else what `configure` "
-     "has set, else table on a terminal and json otherwise."},
+     "json, jsonc, table, tsv, yaml, yamlc or none; else $TRAINYARD_OUTPUT, else what trainyard "
+     "configure has set, else table on a terminal and json otherwise."},
     {"--query", Takes::value, "JMESPATH", "Print only what this finds in the output."},
     {"--only-show-errors", Takes::nothing, "", "No words of our own but errors."},
     {"--verbose -v", Takes::nothing, "", "Say more."},
@@ -30,7 +30,7 @@ constexpr Option kCommon[] = {
     {"--help -h", Takes::nothing, "", "Show this."},
     {"--home", Takes::value, "DIR", "Where Trainyard keeps everything; else $TRAINYARD_HOME."},
     {"--server", Takes::value, "URL",
-     "A server elsewhere; else $TRAINYARD_SERVER, else that of `login`."},
+     "A server elsewhere; else $TRAINYARD_SERVER, else that of trainyard login."},
     {"--workspace-name -w --workspace", Takes::value, "NAME",
      "The workspace; else what the folder is attached to, else default."},
     {"--resource-group -g", Takes::value, "NAME", "Kept with a workspace; never needed."},

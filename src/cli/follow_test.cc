@@ -46,7 +46,7 @@ TEST_CASE("a run's details hold its command as a shell would take it, and its co
   CHECK(some.find("f20") == std::string::npos);
   CHECK(some.find("10 more") != std::string::npos);
   CHECK(run_details(run, now, Files::all).find("f29") != std::string::npos);
-  CHECK(run_row(run, now)[4] == "1 min ago");
+  CHECK(run_row(run, now)[5] == "1 min ago");
 }
 
 TEST_CASE("a run's details say what it asked for beyond the ordinary") {

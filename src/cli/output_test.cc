@@ -64,8 +64,8 @@ TEST_CASE("columns are cut with an ellipsis to the width of a terminal, the firs
   const Table wide = {{"RUN", "NAME", "STATUS", "METRICS"},
                       {{"brisk-otter-17", std::string(30, 'n'), "Failed", std::string(30, 'm')}}};
   CHECK(render_table(wide, {.width = 50}) ==
-        "RUN             NAME        STATUS  METRICS\n"
-        "brisk-otter-17  nnnnnnnnn…  Failed  mmmmmmmmmm…\n");
+        "RUN             NAME          STATUS  METRICS\n"
+        "brisk-otter-17  nnnnnnnnnnn…  Failed  mmmmmmmmmmm…\n");
   CHECK(render_table(wide, {}).contains(std::string(30, 'm')));
 }
 

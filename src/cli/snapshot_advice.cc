@@ -10,7 +10,7 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr uint64_t kBytesMax = 100'000'000;
+constexpr uint64_t kBytesMax = 100 << 20;  // 100 MB as format_size() has it.
 constexpr size_t kCodeFilesMax = 5'000;
 constexpr size_t kLargestShown = 3;
 

@@ -23,7 +23,7 @@ TEST_CASE("ordinary code has no advice") {
 }
 
 TEST_CASE("large code is told with its largest parts") {
-  const auto advice = snapshot_advice(captured_of({{"data/a", 150'000'000}, {"train.py", 900}}));
+  const auto advice = snapshot_advice(captured_of({{"data/a", 150 << 20}, {"train.py", 900}}));
   REQUIRE(advice.size() == 1);
   CHECK(advice[0].starts_with("the code is 2 files, 150 MB: data/ (1 file, 150 MB), train.py"));
   CHECK(advice[0].ends_with("in .gitignore"));
@@ -34,8 +34,8 @@ TEST_CASE("large code is told with its largest parts") {
 
 TEST_CASE("what belongs to one machine, or holds secrets, is named with the lines to ignore it") {
   const auto advice = snapshot_advice(captured_of({{".env", 30},
-                                                   {".venv/bin/python", 5'000},
-                                                   {".venv/lib/x.py", 5'000},
+                                                   {".venv/bin/python", 5'120},
+                                                   {".venv/lib/x.py", 5'120},
                                                    {"src/__pycache__/a.pyc", 100}}));
   REQUIRE(advice.size() == 1);
   CHECK(advice[0] ==

@@ -102,7 +102,8 @@ std::string command_meant_by(std::span<const std::string> words,
   near = nearest(name, known);
   // "rerun" is one of `run`.
   for (const Command& command : commands) {
-    const bool same = near.empty() && command.name.ends_with(" " + words.front());
+    const bool same =
+        words.size() == 1 && near.empty() && command.name.ends_with(" " + words.front());
     if (same && !command.internal) near = command.name;
   }
   if (near.empty() && words.size() > 1 && words.front() == "run") near = "submit -- " + words[1];

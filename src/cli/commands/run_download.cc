@@ -126,11 +126,11 @@ Result<RunSource> parse_source(Context& context, const std::string& word) {
     return fail(ErrorKind::invalid, "'" + word + "' is not RUN:PATH",
                 "As in: trainyard run cp RUN:outputs/model.pkl .");
   }
-  TRY_SET(RunId run, find_run(context, word.substr(0, colon)));
-  RunSource source{std::move(run), word.substr(colon + 1)};
+  RunSource source{{}, word.substr(colon + 1)};
   while (source.path.ends_with('/')) source.path.pop_back();
   if (source.path == ".") source.path.clear();
   if (!source.path.empty()) TRY(check_relative_path(source.path));
+  TRY_SET(source.run, find_run(context, word.substr(0, colon)));
   return source;
 }
 

@@ -14,8 +14,8 @@ constexpr Option kRunLogsRows[] = {
     {"--rank", Takes::value, "R", "Only this rank's."},
     {"--attempt", Takes::value, "A", "Only this attempt's."},
     {"--tail", Takes::value, "N", "Only the last N lines of each rank."},
-    {"--since", Takes::value, "TIME", ""},
-    {"--timestamps", Takes::nothing, "", ""},
+    {"--since", Takes::value, "TIME", "Refused: a console keeps no times of its lines."},
+    {"--timestamps", Takes::nothing, "", "Refused, for the same reason."},
 };
 // What monitor-logs has of them: it always follows.
 constexpr auto kMonitorOptions = std::span(kRunLogsRows).subspan(1);
