@@ -23,6 +23,7 @@ constexpr milliseconds kOrdersAfter{500};  // Shorter runs hear of a cancel by t
 // A container's figures go with it: so much of its last seconds is not known.
 constexpr milliseconds kContainersEvery{250};
 constexpr int kContainersShare = 100;  // Looking takes at most a hundredth of a core.
+constexpr int kOwnSignalMs = 300;
 
 // The time in which ranks live: one loop over their pipes, their ends, the server's news and our
 // own signals.
@@ -58,6 +59,7 @@ class RankWatch {
  private:
   void wait();
   void read_signals();
+  void await_own_signal();
   void read_news();
   void read_console();
   void read_events();
@@ -175,7 +177,17 @@ void RankWatch::on(const runtime::StartFailed& failed) {
                          runtime::explain(failed.failure, command.empty() ? "" : command.front())});
 }
 
+// Slurm signals the processes of a job one after the other: a rank may be gone before its signal
+// reaches us, and then it did not fail by itself.
+void RankWatch::await_own_signal() {
+  pollfd own{.fd = context_.signal_fd, .events = POLLIN, .revents = 0};
+  if (poll(&own, 1, kOwnSignalMs) <= 0) return;
+  polled_[kSignals].revents = own.revents;
+  read_signals();
+}
+
 void RankWatch::on(const runtime::RankEnded& ended) {
+  if (ended.signal == SIGTERM && !plan_ && !context_.facts.stop) await_own_signal();
   RankExit exit{context_.global_rank(ended.rank), ended.exit_code, ended.signal};
   if (dismissed_ && is_server(ended.rank)) {
     // However it took our word.

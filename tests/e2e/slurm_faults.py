@@ -24,10 +24,15 @@ class Faults(LabTest):
     TARGET = ("--max-nodes", 3)
 
     def mend_lab(self):
+        """A node that comes back while the next test runs would fail that one's jobs."""
         self.lab.start_nodes(self.lab.names, wait=False)
-        for name, state in self.lab.states().items():
-            if state.startswith(("drain", "down")):
-                self.lab.run("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
+
+        def mended():
+            for name, state in self.lab.states().items():
+                if state.startswith(("drain", "down")):
+                    self.lab.run("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
+            return self.lab.idle() == set(self.lab.names)
+        self.lab.wait_for(mended, "all nodes are idle again", 60)
 
     def holding(self, *options):
         """A run that says where it is, and goes on."""
@@ -194,7 +199,7 @@ class Faults(LabTest):
         wait_until(lambda: not list(self.lab.shared.glob("trainyard-*/*")), "the shared folder is empty")
         ended = self.finish(lost, 60)
         self.assertEqual(ended["status"], "Failed", ended)
-        self.assertIn("the server was away when it was done", ended["reason"])
+        self.assertIn("the server was away when it was done", ended["reason"], ended)
 
     # ---- cancels ----
 

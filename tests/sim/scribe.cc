@@ -46,7 +46,9 @@ void Scribe::add_line(Random& random) {
     // One in a while says what is no end.
     const char* const statuses[] = {"Completed", "Failed", "Running", "Gone"};
     const auto chosen = static_cast<size_t>(random.between(0, 3));
-    text_ += R"({"k":"end","r":)" + (random.percent(80) ? child(random) : own) + R"(,"v":)" +
+    // Of itself it never says that it failed: the rules for retries go by how processes end.
+    const bool of_child = chosen == 1 || random.percent(80);
+    text_ += R"({"k":"end","r":)" + (of_child ? child(random) : own) + R"(,"v":)" +
              in_quotes(statuses[chosen]) + "}";
   } else if (chance <= 95) {
     add_label(random);
