@@ -89,8 +89,8 @@ bool Told::add_child(const std::string& run, const wire::Record& record) {
 bool Told::end_child(const std::string& run, const wire::Record& record) {
   const About* about = find(run, record.run);
   if (about == nullptr) return false;
-  if (record.run == run) return true;
   const Result<RunStatus> status = run_status_from(record.value);
+  if (record.run == run) return status.has_value();
   if (!status || !is_final(*status) || !about->interactive) return false;
   over(RunId{record.run});
   return true;
