@@ -19,7 +19,7 @@ inline constexpr seconds kLinkLife = std::chrono::hours(8);
 wire::Json log_links(House& house, const Run& run, std::string_view user, WallTime now);
 
 bool has_link(const http::Request& request);
-// Whose link it is; `denied` when the request is not for the file that it was signed for, or late.
+// The user that the link was made for; `denied` when it was signed for another file or has expired.
 Result<store::Identity> identify_link(House& house, const http::Request& request);
 
 }  // namespace trainyard::api

@@ -93,7 +93,7 @@ Result<int64_t> change_runs(const Call& call, const Batch& batch) {
   }
 }
 
-// Whose runs the caller may delete; empty: everybody's.
+// The user whose runs the caller may delete; empty for an admin, who may delete everybody's.
 std::string_view owner_for(const Call& call) {
   return call.identity.role == Role::admin ? std::string_view() : call.identity.user;
 }

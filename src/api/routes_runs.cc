@@ -122,7 +122,7 @@ Status add_labels_to(store::RunFilter& filter, const http::Request& request) {
   return {};
 }
 
-// Who may restore a run may list it: its user, and admins.
+// A deleted run is listed to those who can restore it: its user and admins.
 Status restrict_to_restorable(const Call& call, store::RunFilter& filter) {
   const bool admin = filter.workspace.empty()
                          ? call.identity.role == Role::admin

@@ -45,7 +45,7 @@ std::map<std::string, std::string> submit_environment();
 // -e, else what the folder is attached to, else its name.
 Result<std::string> experiment_for(const Context& context, const fs::path& folder);
 
-// A folder, or a single file, as a tree that can be sent; with so many of the ignored paths.
+// Captures a folder or a single file as a tree to send; lists at most this many ignored paths.
 Result<snapshot::Captured> capture_folder(Context& context, const fs::path& folder,
                                           size_t ignored_max = 0);
 

@@ -90,7 +90,7 @@ class Versions(ServedTest):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertTrue(done.stdout.endswith(version.replace(".", " ") + "\n"), done.stdout)
 
-    @unittest.skipUnless("3.6" in interpreters(), "no Python 3.6 here")
+    @unittest.skipUnless("3.6" in interpreters(), "skipped: no Python 3.6 is installed; the sources are checked below")
     def test_python_3_6_is_among_them(self):
         done = subprocess.run([interpreters()["3.6"], "-c", "from trainyard import Run; print(Run.__name__)"],
                               env=dict(os.environ, PYTHONPATH=str(PACKAGE), PYTHONDONTWRITEBYTECODE="1"),

@@ -32,7 +32,7 @@ Result<std::string> token_from_stdin() {
   }
 }
 
-// Who the token is for the server, as the server says.
+// Asks the server which user the token belongs to.
 Result<std::string> ask_user(const std::string& url, const std::string& token) {
   TRY_SET(http::Address address, http::Address::parse_url(url));
   client::Api api{http::Client(std::move(address), token)};
