@@ -28,8 +28,8 @@ constexpr std::string_view kWithoutRight =
     "WHERE COALESCE(u.role, iif(d.name IS NULL, 'admin', 'reader')) <> 'admin' "
     "AND (COALESCE(u.role, 'reader') = 'reader' OR "
     "(w.access = 'members' AND (m.role = 'reader' OR f.user_name IS NOT NULL))) ";
-// Limits these to runs that are live and not withdrawn yet. Withdrawing revokes the attempt's token,
-// so a run that its own user canceled before still counts.
+// Limits these to runs that are live and not withdrawn yet. Withdrawing revokes the attempt's
+// token, so a run that its own user canceled before still counts.
 constexpr std::string_view kNotWithdrawn =
     "AND r.final = 0 AND r.status <> '' AND (r.cancel_asked = 0 OR EXISTS "
     "(SELECT 1 FROM tokens t WHERE t.run = r.number AND t.revoked IS NULL)) ";
