@@ -232,8 +232,8 @@ class Sandbox(YardTest):
         digest = hashlib.sha256((self.packages / "apple-1.0-py3-none-any.whl").read_bytes()).hexdigest()
         self.assertEqual(lock, f"apple==1.0 --hash=sha256:{digest}\n")
         # It was taken away meanwhile, and the index has another file by that name.
-        for path in (self.home / "environments").glob("*/environment.json"):
-            shutil.rmtree(path.parent)
+        for path in list((self.home / "environments").glob("*/environment.json")):
+            shutil.rmtree(path.parent.rename(self.scratch / path.parent.name))
         shutil.rmtree(self.home / "cache" / "packages", ignore_errors=True)
         wheel(self.packages, "apple", "1.0", source="version = 'another'\n")
         done = self.run_cli("submit", "--requirements", "requirements.txt", "--", "true")

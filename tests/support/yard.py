@@ -89,7 +89,9 @@ class YardTest(unittest.TestCase):
         self.home = self.scratch / "home"
         self.code = self.scratch / "code"
         self.code.mkdir()
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("TRAINYARD_", "AZUREML_"))}
+        # Without MAKE…: a `make` that a test starts is not part of the one that started the tests.
+        dropped = ("TRAINYARD_", "AZUREML_", "MAKE", "MFLAGS")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
         self.env["TRAINYARD_HOME"] = str(self.home)
         self.env["XDG_CONFIG_HOME"] = str(self.scratch / "config")  # Nobody's saved servers and defaults.
         self.addCleanup(self.leave_nothing)
@@ -98,10 +100,9 @@ class YardTest(unittest.TestCase):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.run_cli("server", "stop", timeout=20)
         # People's own daemons, which would end by themselves after a while.
-        for daemon in processes_with("--idle\x00600"):
-            if str(self.scratch).encode() in pathlib.Path(f"/proc/{daemon}/cmdline").read_bytes():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(daemon, signal.SIGTERM)
+        for daemon in set(processes_with("--idle\x00600")) & set(processes_with(str(self.scratch))):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(daemon, signal.SIGTERM)
         for run in self.live_supervisors():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(run, signal.SIGKILL)
