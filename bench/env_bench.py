@@ -2,19 +2,25 @@
 """Environments: building one of 25 packages, against uv by itself and against pip; hashing a recipe,
 and deciding that what it makes is there. Part of bench.py's table; alone it prints its rows.
 
-uv is taken from PATH, or installed by pip. Wheels are fetched once and are a local index for all: a
-network's minutes are nobody's merit. Builds are made in memory where there is room, since a disk
+uv is taken from PATH, or installed by pip. Wheels are fetched once and served to all by a local index
+that gives hashes and metadata as PyPI does. Builds are made in memory where there is room, since a disk
 writes what one has made while the next is measured; and by turns.
 Where the wheels cannot be had the rows that need them are left out.
 """
+import contextlib
+import hashlib
+import http.server
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import zipfile
 
 BENCH = str(pathlib.Path(__file__).resolve().parent.parent / "build" / "release" / "bench_env")
 PYTHON = "/usr/bin/python3"
@@ -55,6 +61,52 @@ def find_tools(folder, file):
     return uv or str(tools / "bin" / "uv"), wheels
 
 
+def answers_of(wheels):
+    """What an index of a folder of wheels answers, by path."""
+    answers, pages = {}, {}
+    for path in sorted(wheels.iterdir()):
+        wheel = path.read_bytes()
+        with zipfile.ZipFile(path) as file:
+            about = next(name for name in file.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name))
+            metadata = file.read(about)
+        answers[f"/files/{path.name}"] = wheel
+        answers[f"/files/{path.name}.metadata"] = metadata
+        name = re.sub("[-_.]+", "-", path.name.split("-")[0]).lower()
+        pages.setdefault(name, []).append(
+            f'<a href="/files/{path.name}#sha256={hashlib.sha256(wheel).hexdigest()}" '
+            f'data-core-metadata="sha256={hashlib.sha256(metadata).hexdigest()}">{path.name}</a>\n')
+    answers.update((f"/simple/{name}/", "".join(lines).encode()) for name, lines in pages.items())
+    return answers
+
+
+@contextlib.contextmanager
+def index_of(wheels):
+    """The URL of an index that lasts as long as the block."""
+    answers = answers_of(wheels)
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+
+        def do_GET(self):
+            body = answers.get(self.path)
+            self.send_response(404 if body is None else 200)
+            is_page = self.path.startswith("/simple/")
+            self.send_header("Content-Type", "text/html" if is_page else "application/octet-stream")
+            self.send_header("Cache-Control", "max-age=600")
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/simple"
+        server.shutdown()
+
+
 def roomy(scratch):
     """In memory, where there is enough."""
     memory = pathlib.Path("/dev/shm")
@@ -64,12 +116,11 @@ def roomy(scratch):
 class Builds:
     """Each in a new folder, by one of three ways, with a cache of its own that is warm or new."""
 
-    def __init__(self, folder, file, uv, wheels):
+    def __init__(self, folder, file, uv, index):
         self.folder, self.file, self.uv, self.count = folder, file, uv, 0
         path = f"{pathlib.Path(uv).parent}:{pathlib.Path(PYTHON).parent}:{os.environ['PATH']}"
         self.env = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIP_"))}
-        self.env.update(PATH=path, UV_NO_INDEX="1", UV_FIND_LINKS=str(wheels), PIP_NO_INDEX="1",
-                        PIP_FIND_LINKS=str(wheels), PIP_DISABLE_PIP_VERSION_CHECK="1")
+        self.env.update(PATH=path, UV_INDEX_URL=index, PIP_INDEX_URL=index, PIP_DISABLE_PIP_VERSION_CHECK="1")
 
     def new(self, name):
         self.count += 1
@@ -127,7 +178,12 @@ def builds_in(folder):
     tools = find_tools(folder, file)
     if tools is None:
         return
-    builds = Builds(folder, file, *tools)
+    uv, wheels = tools
+    with index_of(wheels) as index:
+        yield from measured(Builds(folder, file, uv, index), folder)
+
+
+def measured(builds, folder):
     ways = [builds.ours, builds.by_uv]
     times = {way: [] for way in ways}
     for _ in range(ROUNDS):
@@ -141,7 +197,8 @@ def builds_in(folder):
     warm = folder / "warm"
     builds.ours(warm)
     ours = statistics.median(builds.ours(warm) for _ in range(ROUNDS))
-    base = builds.by_pip(folder / "pips")  # Of wheels that are here it fetches and keeps nothing.
+    builds.by_pip(folder / "pips")
+    base = builds.by_pip(folder / "pips")
     pairs = [(builds.ours(warm), builds.without_sandbox(warm)) if turn % 2 else
              (builds.without_sandbox(warm), builds.ours(warm))[::-1] for turn in range(ROUNDS)]
     added = statistics.median(inside - outside for inside, outside in pairs)

@@ -2,77 +2,19 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
 
 #include "base/text.h"
 #include "env/index_settings.h"
 #include "env/install.h"
 #include "env/lock.h"
+#include "env/stage.h"
+#include "env/uv_output.h"
 
 namespace trainyard::env {
 namespace {
 
 constexpr uint64_t kExactMax = 64 << 20;  // Of a resolver's answer, in bytes.
-
-// "Resolved 31 packages in 1.2s" -> 31
-int count_in(std::string_view line, std::string_view verb) {
-  if (!line.starts_with(verb)) return 0;
-  const std::string_view rest = trim(line.substr(verb.size()));
-  const auto count = parse_int(rest.substr(0, rest.find(' ')), "count");
-  return count && rest.find("package") != std::string_view::npos ? static_cast<int>(*count) : 0;
-}
-
-// uv draws bars for a terminal and says little to a file. How far it is shows in what it has put
-// into its cache since it knew what to fetch.
-class UvProgress {
- public:
-  UvProgress(fs::path cache, Watcher& watcher) : cache_(std::move(cache)), watcher_(watcher) {
-    watcher_.progress("resolving");
-  }
-
-  // Whether it belongs in the log.
-  bool line(std::string_view text) {
-    if (const int count = count_in(text, "Resolved "); count > 0) {
-      total_ = count;
-      kept_before_ = kept();
-      say(0);
-    }
-    if (count_in(text, "Prepared ") > 0) prepared_ = true;
-    if (const int count = count_in(text, "Installed "); count > 0) say(total_ = count);
-    if (text.starts_with("DEBUG Identified uncached distribution:")) fetched_ += 1;
-    return !text.starts_with("DEBUG ") && !text.starts_with("TRACE ");
-  }
-
-  void tick() {
-    if (total_ == 0 || prepared_) return;
-    const int here = std::max(0, total_ - fetched_);
-    say(std::min(total_, here + static_cast<int>(kept() - kept_before_)));
-  }
-
- private:
-  int64_t kept() const {
-    int64_t count = 0;
-    std::error_code error;
-    for (fs::directory_iterator entry(cache_ / "archive-v0", error), end; !error && entry != end;
-         entry.increment(error)) {
-      count += 1;
-    }
-    return count;
-  }
-
-  void say(int count) {
-    const std::string words = std::to_string(count) + " of " + std::to_string(total_) + " packages";
-    if (words != said_) watcher_.progress(words);
-    said_ = words;
-  }
-
-  fs::path cache_;
-  Watcher& watcher_;
-  int total_ = 0;
-  int fetched_ = 0;
-  int64_t kept_before_ = 0;
-  bool prepared_ = false;
-  std::string said_;
-};
 
 // pip's options as uv takes them.
 std::vector<std::string> arguments_of(const std::vector<PipOption>& options) {
@@ -111,6 +53,7 @@ class UvInstall {
     const fs::path own = fs::path(variable(variables_, "HOME")) / ".config" / "uv" / "uv.toml";
     std::error_code none;
     if (fs::exists(own, none)) variables_.try_emplace("UV_CONFIG_FILE", own);
+    variables_["RUST_LOG"] = kUvLog;
     variables_["UV_NO_PROGRESS"] = "1";
     variables_["UV_PYTHON_DOWNLOADS"] = "never";  // The one it is for has been found.
   }
@@ -121,13 +64,17 @@ class UvInstall {
       return hashes.empty() ? hashes_of_installed() : hashes;
     }
     std::vector<std::string> lines = install_.lines;
+    // Made while the versions are found.
+    std::future<Result<std::unique_ptr<Stage>>> stage;
+    if (!is_apart(lines)) stage = std::async(std::launch::async, [this] { return make_stage(); });
     const bool resolves = needs_exact();
     if (resolves) {
       TRY_SET(lines, find_exact(install_.lines, Needs::too));
     }
     const bool alone = resolves || install_.exact;
-    if (builds_a_package(lines) || has_credentials(lines)) return build_apart(lines, alone);
-    const Status wheels = install_wheels(lines, alone);
+    if (is_apart(lines) || !stage.valid()) return build_apart(lines, alone);
+    TRY_SET(const std::unique_ptr<Stage> ready, stage.get());
+    const Status wheels = install_wheels(*ready, lines, alone);
     if (wheels) return hashes_in(lines);
     if (!needs_building(wheels.error())) return std::unexpected(wheels.error());
     watcher_.line("A package has no wheel: it is built, with a cache of its own.");
@@ -172,6 +119,10 @@ class UvInstall {
                                [&](const PipOption& each) { return is_one(each.value); });
   }
 
+  bool is_apart(const std::vector<std::string>& lines) const {
+    return builds_a_package(lines) || has_credentials(lines);
+  }
+
   static bool needs_building(const Error& error) {
     return error.message.find("no usable wheels") != std::string::npos ||
            error.message.find("ource distribution") != std::string::npos ||
@@ -213,12 +164,26 @@ class UvInstall {
     return hashes;
   }
 
-  // Every package with its exact version and hashes. Code of packages may run: one without a wheel
-  // says what it needs by its build backend.
+  // Every package with its exact version and hashes.
   Result<std::vector<std::string>> find_exact(const std::vector<std::string>& asked, Needs needs) {
     const fs::path folder = install_.folder / "resolve";
     TRY(make_dirs(folder));
     TRY(write_lines(folder / "requirements.txt", asked));
+    if (!install_.constraints.empty()) {
+      TRY(write_lines(folder / "constraints.txt", install_.constraints));
+    }
+    watcher_.progress("resolving");
+    bool resolved = false;
+    if (!install_.made && !is_apart(asked)) {
+      TRY_SET(resolved, resolve_wheels(folder, needs));
+    }
+    if (!resolved) TRY(resolve_apart(folder, needs));
+    TRY_SET(std::vector<std::string> lines, read_exact(folder / "exact.txt", asked));
+    TRY(remove_tree(folder));
+    return lines;
+  }
+
+  std::vector<std::string> resolve_words(Needs needs) const {
     std::vector<std::string> words = {"pip",
                                       "compile",
                                       "requirements.txt",
@@ -231,29 +196,55 @@ class UvInstall {
                                       "-o",
                                       "exact.txt"};
     if (needs == Needs::not_looked_at) words.emplace_back("--no-deps");
-    if (!install_.constraints.empty()) {
-      TRY(write_lines(folder / "constraints.txt", install_.constraints));
-      words.insert(words.end(), {"-c", "constraints.txt"});
-    }
+    if (!install_.constraints.empty()) words.insert(words.end(), {"-c", "constraints.txt"});
     for (std::string& word : arguments_of(install_.options)) {
       if (word != "--require-hashes") words.push_back(std::move(word));
     }
+    return words;
+  }
+
+  static bool is_resolver_line(std::string_view line) {
+    return !trim(line).starts_with("--hash=") && !line.ends_with('\\') && !is_uv_log(line);
+  }
+
+  // With the shared cache, where the wheels are found again when they are installed. False: a
+  // version without a wheel may be meant, whose needs only its code tells.
+  Result<bool> resolve_wheels(const fs::path& folder, Needs needs) {
+    std::vector<std::string> words = resolve_words(needs);
+    words.emplace_back("--no-build");
+    UvSelections selections;
+    TRY_SET(const fs::path cache, shared_cache());
+    const Status resolved =
+        run_step(in_sandbox(step(std::move(words), folder, cache), install_, settings_, Code::tools,
+                            {folder, settings_.cache / kWheels, cache}),
+                 "uv", install_, watcher_, [&](std::string_view line) {
+                   selections.line(line);
+                   return is_resolver_line(line);
+                 });
+    if (resolved && !selections.passed_over()) return true;
+    if (!resolved && !needs_building(resolved.error())) return std::unexpected(resolved.error());
+    watcher_.line("A version without a wheel may fit: resolved again, with a cache of its own.");
+    TRY(remove_tree(folder / "exact.txt"));  // uv prefers the versions of a file that is there.
+    return false;
+  }
+
+  // Code of packages may run: one without a wheel says what it needs by its build backend.
+  Status resolve_apart(const fs::path& folder, Needs needs) {
     TRY_SET(const std::unique_ptr<Apart> apart, Apart::begin(settings_, folder));
-    const auto is_logged = [](std::string_view line) {
-      return !trim(line).starts_with("--hash=") && !line.ends_with('\\');
-    };
-    watcher_.progress("resolving");
     std::vector<fs::path> seen = {folder};
     if (install_.made) seen.push_back(install_.root());  // Its interpreter.
     const Status resolved =
-        run_step(in_sandbox(step(std::move(words), folder, apart->cache()), install_, settings_,
+        run_step(in_sandbox(step(resolve_words(needs), folder, apart->cache()), install_, settings_,
                             Code::packages, seen, apart->scratch()),
-                 "uv", install_, watcher_, is_logged);
+                 "uv", install_, watcher_, is_resolver_line);
     TRY(apart->end());
-    TRY(resolved);
-    const fs::path file = folder / "exact.txt";
+    return resolved;
+  }
+
+  Result<std::vector<std::string>> read_exact(const fs::path& file,
+                                              const std::vector<std::string>& asked) const {
     std::error_code none;
-    if (!is_plain_file_inside(folder, file) || fs::file_size(file, none) > kExactMax) {
+    if (!is_plain_file_inside(file.parent_path(), file) || fs::file_size(file, none) > kExactMax) {
       return fail(ErrorKind::invalid, "uv has resolved nothing");
     }
     TRY_SET(const std::string text, read_file(file));
@@ -264,7 +255,6 @@ class UvInstall {
       const auto found = own.find(parse_requirement(line).name);
       if (found != own.end()) line = line.substr(0, line.find(" --hash")) + found->second;
     }
-    TRY(remove_tree(folder));
     return lines;
   }
 
@@ -278,35 +268,42 @@ class UvInstall {
     return hashes;
   }
 
-  // No code of packages runs, so that what gets into the cache is what the indexes have. The
-  // environment is made beside the cache, in one mount with it: files are linked from there, not
-  // copied.
-  Status install_wheels(const std::vector<std::string>& lines, bool alone) {
+  Result<fs::path> shared_cache() const {
     const std::string own = variable(variables_, "UV_CACHE_DIR");
-    const fs::path wheels = settings_.cache / kWheels;
-    const fs::path cache = own.empty() ? wheels / "uv" : fs::path(own);
-    const fs::path builds = wheels / kBuilds;
+    const fs::path cache = own.empty() ? settings_.cache / kWheels / "uv" : fs::path(own);
     TRY(make_dirs(cache, 0700));
-    TRY(make_dirs(builds, 0700));
-    std::string stage = builds / "XXXXXX";
-    if (::mkdtemp(stage.data()) == nullptr) return fail_errno(errno, "make " + stage);
-    const Status done = install_in(stage, cache, lines, alone);
-    Status moved = done;
-    if (done) moved = move_root(fs::path(stage) / "root");
-    TRY(remove_tree(stage));
-    return moved;
+    return cache;
   }
 
-  Status install_in(const fs::path& stage, const fs::path& cache,
-                    const std::vector<std::string>& lines, bool alone) {
-    const auto run = [&](std::vector<std::string> words, const IsLogged& is_logged,
-                         const OnTick& on_tick = {}) {
-      return run_step(in_sandbox(step(std::move(words), stage, cache), install_, settings_,
-                                 Code::tools, {settings_.cache / kWheels, cache}),
-                      "uv", install_, watcher_, is_logged, on_tick);
-    };
-    TRY(run(venv_words(), is_venv_line));
-    if (lines.empty()) return {};
+  // Beside the cache, in one mount with it: files are linked from there, not copied.
+  Result<std::unique_ptr<Stage>> make_stage() const {
+    TRY_SET(const fs::path cache, shared_cache());
+    const fs::path builds = settings_.cache / kWheels / kBuilds;
+    TRY(make_dirs(builds, 0700));
+    std::string folder = builds / "XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) return fail_errno(errno, "make " + folder);
+    auto stage = std::make_unique<Stage>(folder, watcher_);
+    TRY(run_with_cache(venv_words(), folder, cache, *stage, is_venv_line));
+    return stage;
+  }
+
+  // Of code that is uv's alone.
+  Status run_with_cache(std::vector<std::string> words, const fs::path& folder,
+                        const fs::path& cache, Watcher& watcher, const IsLogged& is_logged,
+                        const OnTick& on_tick = {}) const {
+    return run_step(in_sandbox(step(std::move(words), folder, cache), install_, settings_,
+                               Code::tools, {folder, settings_.cache / kWheels, cache}),
+                    "uv", install_, watcher, is_logged, on_tick);
+  }
+
+  // No code of packages runs, so that what gets into the cache is what the indexes have.
+  Status install_wheels(const Stage& stage, const std::vector<std::string>& lines, bool alone) {
+    for (const std::string& line : stage.lines()) watcher_.line(line);
+    if (!lines.empty()) TRY(install_in(stage.folder(), lines, alone));
+    return move_root(stage.folder() / "root");
+  }
+
+  Status install_in(const fs::path& stage, const std::vector<std::string>& lines, bool alone) {
     TRY(write_lines(stage / "requirements.txt", lines));
     std::vector<std::string> words = install_words(alone);
     words.emplace_back("--no-build");
@@ -317,10 +314,14 @@ class UvInstall {
       TRY(write_lines(stage / "constraints.txt", install_.constraints));
       words.insert(words.end(), {"-c", "constraints.txt"});
     }
-    variables_["RUST_LOG"] = "uv_installer=debug";
+    TRY_SET(const fs::path cache, shared_cache());
     UvProgress progress(cache, watcher_);
-    return run(
-        std::move(words), [&](std::string_view line) { return progress.line(line); },
+    return run_with_cache(
+        std::move(words), stage, cache, watcher_,
+        [&](std::string_view line) {
+          progress.line(line);
+          return !is_uv_log(line);
+        },
         [&] { progress.tick(); });
   }
 
@@ -351,10 +352,13 @@ class UvInstall {
     if (!lines.empty()) {
       std::vector<std::string> words = install_words(alone);
       if (!alone) words.insert(words.end(), {"-c", "constraints.txt"});
-      variables_["RUST_LOG"] = "uv_installer=debug";
       UvProgress progress(apart->cache(), watcher_);
       TRY(run(
-          std::move(words), [&](std::string_view line) { return progress.line(line); },
+          std::move(words),
+          [&](std::string_view line) {
+            progress.line(line);
+            return !is_uv_log(line);
+          },
           [&] { progress.tick(); }));
     }
     TRY(apart->end());

@@ -151,6 +151,20 @@ class Sandbox(YardTest):
         self.assertEqual([path for path in shared.rglob("*") if "poison" in path.name], [])
         self.assertEqual(self.ask_apple(), "1.0")
 
+    def test_a_newer_version_without_a_wheel_is_built(self):
+        if not shutil.which("uv"):
+            self.skipTest("skipped: uv is not here")
+        self.ok("server", "start")
+        wheel(self.packages, "plum", "2.0")
+        sdist(self.packages, "plum", "3.0", POISON)
+        done = self.build("newer", self.submitter(), "plum", "apple")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("resolved again, with a cache of its own", done.err)
+        self.requires("plum", "apple")
+        self.assertEqual(self.ok("submit", "--requirements", "requirements.txt", "--", "python", "-c",
+                                 "from importlib.metadata import version; print(version('plum'))").splitlines()[-1], "3.0")
+        self.assertEqual(self.ask_apple(), "1.0")
+
     def test_code_of_a_wheel_does_not_run_while_it_is_installed(self):
         if not shutil.which("uv"):
             self.skipTest("skipped: uv is not here")
