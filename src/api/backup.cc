@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/lock.h"
+#include "base/copy_error.h"
 #include "base/hash.h"
 #include "base/process.h"
 #include "base/version.h"
@@ -122,7 +123,7 @@ Result<Json> restore(const fs::path& folder, const Home& home, const fs::path& k
   const fs::path half = home.tmp() / kDatabase;
   fs::remove(half, error);
   fs::copy_file(folder / kDatabase, half, error);
-  if (error) return fail_errno(error.value(), "copy the database");
+  if (error) return std::unexpected(copy_error(error, home.root(), "copy the database"));
   TRY(sync_everything(home.root()));
   fs::rename(half, home.database(), error);
   if (error) return fail_errno(error.value(), "put the database in its place");
@@ -210,7 +211,7 @@ Status copy_one(const fs::path& from, const fs::path& to, How how, Copied& copie
     fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
     // A run deleted meanwhile is no part of what is kept.
     if (error == std::errc::no_such_file_or_directory) return {};
-    if (error) return fail_errno(error.value(), "copy " + from.string());
+    if (error) return std::unexpected(copy_error(error, to.parent_path(), "copy " + from.string()));
   }
   ++copied.files;
   const uintmax_t size = fs::file_size(to, error);

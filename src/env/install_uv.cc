@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <future>
 
+#include "base/copy_error.h"
 #include "base/text.h"
 #include "env/index_settings.h"
 #include "env/install.h"
@@ -331,7 +332,10 @@ class UvInstall {
     std::error_code error;
     fs::copy(from, install_.root(), fs::copy_options::recursive | fs::copy_options::copy_symlinks,
              error);
-    if (error) return fail_errno(error.value(), "copy to " + install_.root().string());
+    if (error) {
+      return std::unexpected(
+          copy_error(error, install_.folder, "copy to " + install_.root().string()));
+    }
     return {};
   }
 

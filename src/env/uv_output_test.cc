@@ -11,24 +11,25 @@ bool passed_over(std::initializer_list<std::string_view> lines) {
   return selections.passed_over();
 }
 
-constexpr std::string_view kSearch = "DEBUG Searching for a compatible version of apple (*)";
-constexpr std::string_view kAgain = "DEBUG Searching for a compatible version of apple (<=1.0)";
-constexpr std::string_view kOther = "DEBUG Searching for a compatible version of pear (*)";
-constexpr std::string_view kUrl =
+constexpr std::string_view kSearchApple = "DEBUG Searching for a compatible version of apple (*)";
+constexpr std::string_view kSearchAgain =
+    "DEBUG Searching for a compatible version of apple (<=1.0)";
+constexpr std::string_view kSearchPear = "DEBUG Searching for a compatible version of pear (*)";
+constexpr std::string_view kSearchUrl =
     "DEBUG Searching for a compatible version of apple @ `file:///apple-1.0-py3-none-any.whl` (*)";
 constexpr std::string_view kSelected = "DEBUG Selecting: apple==1.0 [compatible] (apple-1.0.whl)";
 
 TEST_CASE("a search that selects nothing has passed over a version") {
-  CHECK_FALSE(passed_over({kSearch, kSelected, kOther, kSelected}));
-  CHECK(passed_over({kSearch, kAgain, kSelected}));
-  CHECK(passed_over({kSearch, kOther, kSelected}));
-  CHECK(passed_over({kSearch, kSelected, kOther}));
+  CHECK_FALSE(passed_over({kSearchApple, kSelected, kSearchPear, kSelected}));
+  CHECK(passed_over({kSearchApple, kSearchAgain, kSelected}));
+  CHECK(passed_over({kSearchApple, kSearchPear, kSelected}));
+  CHECK(passed_over({kSearchApple, kSelected, kSearchPear}));
 }
 
 TEST_CASE("a URL leaves nothing to select") {
-  CHECK_FALSE(passed_over({kUrl}));
-  CHECK_FALSE(passed_over({kUrl, kOther, kSelected}));
-  CHECK(passed_over({kSearch, kUrl, kOther, kSelected}));
+  CHECK_FALSE(passed_over({kSearchUrl}));
+  CHECK_FALSE(passed_over({kSearchUrl, kSearchPear, kSelected}));
+  CHECK(passed_over({kSearchApple, kSearchUrl, kSearchPear, kSelected}));
 }
 
 TEST_CASE("a log without searches proves nothing") { CHECK(passed_over({"Resolved 2 packages"})); }
