@@ -75,6 +75,10 @@ class Home:
     def socket(self):
         return str(self.path / "home" / "socket")
 
+    def wait_until_idle(self):
+        while any(self.counts().get(s) for s in ("Queued", "Preparing", "Starting", "Running", "Finalizing")):
+            time.sleep(0.05)
+
     def server_pid(self):
         return self.json("server", "status")["pid"]
 
@@ -300,7 +304,7 @@ def queued_runs(scratch):
         ours = now() - start
     base = statistics.median(timed(["sh", "-c", f"seq {count} | xargs -P2 -n1 true"], 3))
     yield row("500 queued runs of true, two at a time", f"{ours:.2f} s, {count / ours:.0f}/s",
-              f"xargs -P2 {base:.2f} s", ours / base, "<= 20x", ours / base <= 20)
+              f"xargs -P2 {base:.2f} s", ours / base, "<= 5x", ours / base <= 5)
 
 
 def followers(scratch):
@@ -359,7 +363,7 @@ def console(scratch):
         ours = statistics.median(rates)
         server = memory_peak(home.server_pid())
         yield row("console: 1 GB from one rank, kept", f"{ours:.2f} s", f"cat | cat | cat {base:.2f} s",
-                  base / ours, ">= 0.4x", base / ours >= 0.4)
+                  base / ours, ">= 0.8x", base / ours >= 0.8)
         worst = max(server, *peaks)
         yield row("  memory of server, supervisor", f"{server / 2**20:.0f}, {max(peaks) / 2**20:.0f} MB",
                   "-", None, "< 64 MB", worst < 64 * 2**20)
@@ -415,13 +419,16 @@ def snapshot(scratch):
         zipped = timed(["zip", "-1", "-q", "-r", str(archive), "."], 1, cwd=tree)[0]
         time.sleep(1.1)  # Past the second in which the files were made: git's and our racy window.
         timed(submit, 2, **quiet)
+        home.wait_until_idle()
         subprocess.run("git init -q . && git add . && git -c user.name=b -c user.email=b@b commit -q -m x",
                        shell=True, check=True, cwd=tree, capture_output=True)
         git = statistics.median(timed(["git", "status"], 9, cwd=tree))
-        again = statistics.median(timed(submit, 9, **quiet)) - base_submit
+        times = []
+        for _ in range(9):  # Each by itself: the run before it makes its working copy otherwise.
+            times += timed(submit, 1, **quiet)
+            home.wait_until_idle()
+        again = statistics.median(times) - base_submit
         copies = []
-        while any(s in home.counts() and home.counts()[s] for s in ("Queued", "Running", "Preparing")):
-            time.sleep(0.05)
         shutil.rmtree(tree / ".git")
         for i in range(3):
             run = home.run("submit", "--async", "-e", "bench", "--", "true").strip()
@@ -429,9 +436,9 @@ def snapshot(scratch):
         copied = [timed(["cp", "-r", str(tree), str(home.path / f"copy{i}")], 1)[0] for i in range(3)]
         ours_copy, base_copy = statistics.median(copies), statistics.median(copied)
         yield row("snapshot 5,000 files + 64 MB, unchanged", f"{again * ms:.0f} ms",
-                  f"git status {git * ms:.0f} ms", again / git, "<= 2x", again / git <= 2)
-        yield row("  first time", f"{first:.2f} s", f"zip -1 {zipped:.2f} s", first / zipped, "<= 0.5x",
-                  first / zipped <= 0.5)
+                  f"git status {git * ms:.0f} ms", again / git, "<= 1.5x", again / git <= 1.5)
+        yield row("  first time", f"{first:.2f} s", f"zip -1 {zipped:.2f} s", first / zipped, "<= 0.35x",
+                  first / zipped <= 0.35)
         yield row("  its working copy", f"{ours_copy:.2f} s", f"cp -r {base_copy:.2f} s",
                   ours_copy / base_copy, "<= 1.2x", ours_copy / base_copy <= 1.2)
 

@@ -4,8 +4,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <future>
 #include <map>
+#include <mutex>
 
 #include "blob/pack.h"
 #include "snapshot/folder_cursor.h"
@@ -22,8 +25,13 @@ using snapshot::name_of;
 using snapshot::parent_of;
 using Entries = std::vector<const Entry*>;
 
-constexpr size_t kAskMax = 8'000;                // Digests in one question: half a megabyte.
-constexpr uint64_t kPackMax = 64 * 1024 * 1024;  // A pack ends with the blob that reaches it.
+constexpr size_t kAskMax = 8'000;  // Digests in one question: half a megabyte.
+// Two connections share the packs, so that client, server and disk all have something to do. A pack
+// ends with the blob that reaches its size.
+constexpr uint64_t kPackMin = 4 * 1024 * 1024;
+constexpr uint64_t kPackMax = 64 * 1024 * 1024;
+constexpr uint64_t kPacks = 4;
+constexpr uint64_t kFileCost = 32 * 1024;  // What a file costs beside its bytes, in bytes.
 // The server answers a pack when it is on the disk, and that disk may be slow or busy.
 constexpr std::chrono::minutes kPackTimeout{5};
 constexpr int kRoundsMax = 3;  // How often a file is sent that came out wrong.
@@ -105,8 +113,8 @@ class PackSource {
     for (const Entry* entry : entries_) sum += blob::kPackHeadSize + entry->size;
     return sum;
   }
-  // Told of each file byte that was handed out.
-  std::function<void(uint64_t)> on_bytes;
+  // Called with the count of file bytes that were handed out; false: no more is wanted.
+  std::function<bool(uint64_t)> on_bytes;
 
   Result<size_t> fill(char* buffer, size_t size) {
     size_t filled = 0;
@@ -158,7 +166,7 @@ class PackSource {
       filled += static_cast<size_t>(got);
     }
     left_ -= size;
-    if (on_bytes && size > 0) on_bytes(size);
+    if (!on_bytes(size)) return fail(ErrorKind::cancelled, "the upload was given up");
     return {};
   }
 
@@ -183,20 +191,30 @@ class Uploader {
  private:
   Result<Entries> find_missing(const snapshot::Captured& captured);
   // Those that came out wrong.
-  Result<Entries> send_round(FolderCursor& cursor, const Entries& entries);
-  Result<Entries> send_pack(FolderCursor& cursor, const Entries& entries);
+  Result<Entries> send_round(const Entries& entries);
+  Result<Entries> send_packs(http::Client& client, const std::vector<Entries>& packs);
+  Result<Entries> send_pack(http::Client& client, FolderCursor& cursor, const Entries& entries);
   Status send_text(const snapshot::Captured& captured);
-  void tell() const {
-    if (on_transfer_) on_transfer_(transfer_);
-  }
+  void add(uint64_t files, int64_t bytes);
 
   http::Client& client_;
   const fs::path& folder_;
   const OnTransfer& on_transfer_;
   const std::string_view workspace_;
   const PackSource::Replaced* replaced_ = nullptr;
+  Fd root_;
+  std::atomic<size_t> next_pack_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::mutex mutex_;
   Transfer transfer_;
 };
+
+void Uploader::add(uint64_t files, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  transfer_.files_done += files;
+  transfer_.bytes_done += static_cast<uint64_t>(bytes);
+  if (on_transfer_) on_transfer_(transfer_);
+}
 
 Result<Uploaded> Uploader::run(const snapshot::Captured& captured) {
   replaced_ = &captured.replaced;
@@ -206,14 +224,13 @@ Result<Uploaded> Uploader::run(const snapshot::Captured& captured) {
   TRY_SET(Entries entries, find_missing(captured));
   transfer_.files_total = entries.size();
   for (const Entry* entry : entries) transfer_.bytes_total += entry->size;
-  tell();
-  TRY_SET(const Fd root, open_file(folder_, O_RDONLY | O_DIRECTORY));
-  FolderCursor cursor(root.get(), folder_);
+  add(0, 0);
+  TRY_SET(root_, open_file(folder_, O_RDONLY | O_DIRECTORY));
   for (int round = 0; !entries.empty(); ++round) {
     if (round == kRoundsMax) {
       return changed(folder_ / entries[0]->path, "it holds other bytes");
     }
-    TRY_SET(entries, send_round(cursor, entries));
+    TRY_SET(entries, send_round(entries));
   }
   TRY(send_text(captured));
   return Uploaded{.files = transfer_.files_total, .bytes = transfer_.bytes_total};
@@ -242,25 +259,59 @@ Result<Entries> Uploader::find_missing(const snapshot::Captured& captured) {
   return entries;
 }
 
-Result<Entries> Uploader::send_round(FolderCursor& cursor, const Entries& entries) {
-  Entries bad;
-  for (size_t begin = 0; begin < entries.size();) {
-    Entries pack;
-    for (uint64_t size = 0; begin < entries.size() && size < kPackMax; ++begin) {
-      size += blob::kPackHeadSize + entries[begin]->size;
-      pack.push_back(entries[begin]);
+std::vector<Entries> packs_of(const Entries& entries) {
+  const auto cost_of = [](const Entry* entry) { return kFileCost + entry->size; };
+  uint64_t all = 0;
+  for (const Entry* entry : entries) all += cost_of(entry);
+  const uint64_t pack_max = std::clamp(all / kPacks, kPackMin, kPackMax);
+  std::vector<Entries> packs;
+  uint64_t cost = pack_max;
+  for (const Entry* entry : entries) {
+    if (cost >= pack_max) {
+      packs.emplace_back();
+      cost = 0;
     }
-    TRY_SET(const Entries part, send_pack(cursor, pack));
-    bad.insert(bad.end(), part.begin(), part.end());
+    packs.back().push_back(entry);
+    cost += cost_of(entry);
+  }
+  return packs;
+}
+
+Result<Entries> Uploader::send_round(const Entries& entries) {
+  const std::vector<Entries> packs = packs_of(entries);
+  next_pack_ = 0;
+  if (packs.size() == 1) return send_packs(client_, packs);
+  http::Client second = client_.sibling();
+  auto beside = std::async(std::launch::async, [&] { return send_packs(second, packs); });
+  Result<Entries> bad = send_packs(client_, packs);
+  const Result<Entries> others = beside.get();
+  // The first to fail makes the other one give up.
+  if (!others && (bad || bad.error().kind == ErrorKind::cancelled)) return others;
+  if (bad) bad->insert(bad->end(), others->begin(), others->end());
+  return bad;
+}
+
+// As many as it can get: another thread takes from the same.
+Result<Entries> Uploader::send_packs(http::Client& client, const std::vector<Entries>& packs) {
+  FolderCursor cursor(root_.get(), folder_);
+  Entries bad;
+  for (size_t at = next_pack_++; at < packs.size() && !failed_; at = next_pack_++) {
+    const Result<Entries> part = send_pack(client, cursor, packs[at]);
+    if (!part) {
+      failed_ = true;
+      return part;
+    }
+    bad.insert(bad.end(), part->begin(), part->end());
   }
   return bad;
 }
 
-Result<Entries> Uploader::send_pack(FolderCursor& cursor, const Entries& entries) {
+Result<Entries> Uploader::send_pack(http::Client& client, FolderCursor& cursor,
+                                    const Entries& entries) {
   PackSource source(cursor, folder_, *replaced_, entries);
   source.on_bytes = [this](uint64_t bytes) {
-    transfer_.bytes_done += bytes;
-    tell();
+    if (bytes > 0) add(0, static_cast<int64_t>(bytes));
+    return !failed_;
   };
   http::ClientRequest request;
   request.target = blobs_url();
@@ -268,18 +319,16 @@ Result<Entries> Uploader::send_pack(FolderCursor& cursor, const Entries& entries
   request.timeout = kPackTimeout;
   request.source_size = source.size();
   request.source = [&](char* buffer, size_t size) { return source.fill(buffer, size); };
-  TRY_SET(const wire::Json answer, post(client_, std::move(request)));
+  TRY_SET(const wire::Json answer, post(client, std::move(request)));
   TRY_SET(const std::vector<Digest> wrong, digests_in(answer, "bad"));
   Entries bad;
+  int64_t bad_bytes = 0;
   for (const Entry* entry : entries) {
-    if (std::ranges::find(wrong, entry->digest) == wrong.end()) {
-      ++transfer_.files_done;
-    } else {
-      bad.push_back(entry);
-      transfer_.bytes_done -= entry->size;
-    }
+    if (std::ranges::find(wrong, entry->digest) == wrong.end()) continue;
+    bad.push_back(entry);
+    bad_bytes += static_cast<int64_t>(entry->size);
   }
-  tell();
+  add(entries.size() - bad.size(), -bad_bytes);
   return bad;
 }
 

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <latch>
 #include <map>
 
 #include "blob/pack.h"
@@ -19,7 +21,7 @@ struct BlobServer {
   fs::path root = http.dir.path() / "blobs";
   std::unique_ptr<blob::Store> store = *blob::open_folder(root, http.dir.path() / "tmp");
   int questions = 0;
-  int packs = 0;
+  std::atomic<int> packs = 0;
   std::function<void()> before_pack;
 
   struct Sink : http::BodySink {
@@ -170,6 +172,53 @@ TEST_CASE("large folders go in several packs, the tree after all of them") {
   CHECK(bench.server.packs == 3);
   CHECK(!early);
   CHECK(bench.server.store->has(captured.id));
+}
+
+TEST_CASE("two connections send packs at the same time") {
+  Bench bench;
+  for (int i = 0; i < 20; ++i)
+    bench.write("f" + std::to_string(i), std::string(1 << 20, static_cast<char>('a' + i)));
+  const auto captured = bench.capture();
+  // Nobody passes before a second one has come.
+  std::latch both(2);
+  bench.server.before_pack = [&] {
+    if (bench.server.packs <= 2) both.arrive_and_wait();
+  };
+  uint64_t bytes = 0;
+  const auto uploaded =
+      upload_missing(bench.client, bench.code, captured,
+                     [&](const Transfer& transfer) { bytes = transfer.bytes_done; });
+  REQUIRE(uploaded);
+  CHECK(uploaded->files == 20);
+  CHECK(bytes == 20u << 20);
+  for (const auto& entry : captured.tree.entries) CHECK(bench.server.store->has(entry.digest));
+}
+
+TEST_CASE("what one connection cannot send is the error of the upload") {
+  for (const char* gone : {"f0", "f9"}) {
+    Bench bench;
+    for (int i = 0; i < 20; ++i) {
+      bench.write("f" + std::to_string(i), std::string(1 << 20, static_cast<char>('a' + i)));
+    }
+    const auto captured = bench.capture();
+    fs::remove(bench.code / gone);
+    const auto uploaded = upload_missing(bench.client, bench.code, captured);
+    REQUIRE(!uploaded);
+    CHECK(uploaded.error().kind == ErrorKind::conflict);
+    CHECK(uploaded.error().message.find(gone) != std::string::npos);
+    CHECK(!bench.server.store->has(captured.id));
+  }
+}
+
+TEST_CASE("an interrupt ends both connections") {
+  Bench bench;
+  for (int i = 0; i < 20; ++i)
+    bench.write("f" + std::to_string(i), std::string(1 << 20, static_cast<char>('a' + i)));
+  const auto captured = bench.capture();
+  bench.server.before_pack = [&] { bench.client.interrupt(); };
+  const auto uploaded = upload_missing(bench.client, bench.code, captured);
+  REQUIRE(!uploaded);
+  CHECK(uploaded.error().kind == ErrorKind::cancelled);
 }
 
 TEST_CASE("a file changed since its capture is a conflict with its name, and the tree stays away") {

@@ -65,6 +65,7 @@ class Exchange {
 
 struct Client::Connection {
   Connection(Address address, std::string t) : line(std::move(address)), token(std::move(t)) {}
+  Connection(const Connection& sibling) : line(sibling.line), token(sibling.token) {}
 
   Line line;
   const std::string token;
@@ -74,9 +75,12 @@ struct Client::Connection {
 
 Client::Client(Address address, std::string token)
     : connection_(std::make_unique<Connection>(std::move(address), std::move(token))) {}
+Client::Client(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
 Client::~Client() = default;
 Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
+
+Client Client::sibling() const { return Client(std::make_unique<Connection>(*connection_)); }
 
 const Address& Client::address() const { return connection_->line.address(); }
 

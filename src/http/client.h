@@ -44,6 +44,9 @@ class Client {
   ~Client();
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
+  // A connection of its own to the same server, for another thread. An interrupt() of either makes
+  // one of them fail.
+  Client sibling() const;
 
   // An answer of any status is a Response; no answer is `unavailable` ("connect ADDRESS: …"), and a
   // server whose certificate is not good enough is `denied`. A kept-alive connection that turns out
@@ -60,6 +63,7 @@ class Client {
 
  private:
   struct Connection;
+  explicit Client(std::unique_ptr<Connection> connection);
   std::unique_ptr<Connection> connection_;
 };
 

@@ -1,5 +1,6 @@
 #include "http/line.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -75,6 +76,10 @@ Result<Address> Address::parse_url(std::string_view url) {
 
 Line::Line(Address address)
     : address_(std::move(address)), interrupted_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+Line::Line(const Line& sibling)
+    : address_(sibling.address_),
+      interrupted_(::fcntl(sibling.interrupted_.get(), F_DUPFD_CLOEXEC, 0)) {}
 
 void Line::close() {
   if (tls_) tls_->say_goodbye();

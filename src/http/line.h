@@ -16,6 +16,8 @@ namespace trainyard::http {
 class Line {
  public:
   explicit Line(Address address);
+  // To the same address; an interrupt() of either ends the next wait of one of them.
+  explicit Line(const Line& sibling);
   ~Line() { close(); }
 
   const Address& address() const { return address_; }
