@@ -1,6 +1,7 @@
 // trainyard-node: the supervisor alone, linked statically, for nodes that we know nothing of. It
 // travels in the server's binary (node/program.h).
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -87,6 +88,7 @@ int run(const std::vector<std::string_view>& words) {
 int main(int argc, char** argv) {
   open_standard_files();
   signal(SIGPIPE, SIG_IGN);
+  mallopt(M_ARENA_MAX, 1);  // Its threads allocate little: another heap would cost more.
   try {
     return run({argv + (argc > 0 ? 1 : 0), argv + argc});
   } catch (const std::exception& error) {

@@ -21,6 +21,7 @@
 #include "base/version.h"
 #include "engine/local.h"
 #include "env/install.h"
+#include "node/program.h"
 #include "wire/json.h"
 
 namespace trainyard::api {
@@ -33,6 +34,20 @@ Facts facts_of(const ServeOptions& options, const Listen& listen, uint16_t port,
 uint16_t kept_port(const Home& home);
 Status keep_port(const Home& home, uint16_t port);
 void keep_memory_small();
+
+// What local runs are supervised by.
+Result<fs::path> supervisor_program(const ServeOptions& options) {
+  if (!options.binary.empty()) return options.binary;
+  bool any = false;  // Runs of before.
+  std::error_code none;
+  for (fs::directory_iterator at(options.home.node(), none), end; !none && at != end;
+       at.increment(none)) {
+    any = any || !at->path().filename().string().starts_with('.');
+  }
+  auto program = node::install_program(options.home.node() / ".program",
+                                       any ? node::Others::kept : node::Others::removed);
+  return program ? program : self_path();  // None in this build, or no room for it.
+}
 
 }  // namespace
 
@@ -126,12 +141,10 @@ Status Serving::start_control() {
   if (options_.make_engine) {
     TRY_SET(engine_, options_.make_engine(*clock_, *log_));
   } else {
-    TRY_SET(const fs::path self, self_path());
+    TRY_SET(const fs::path binary, supervisor_program(options_));
     TRY_SET(engine_,
-            engine::make_local({.home = options_.home,
-                                .clock = *clock_,
-                                .log = *log_,
-                                .binary = options_.binary.empty() ? self : options_.binary}));
+            engine::make_local(
+                {.home = options_.home, .clock = *clock_, .log = *log_, .binary = binary}));
   }
   open_environments();
   image_digests_ = std::make_unique<container::ImageDigests>(

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/process.h"
+#include "base/spread_folders.h"
 #include "engine/local_folder.h"
 #include "engine/local_machine.h"
 
@@ -314,6 +315,7 @@ void LocalEngine::forget_ended(const AttemptId& attempt, const std::string& why)
 
 Result<std::unique_ptr<Engine>> make_local(LocalOptions options) {
   TRY(make_dirs(options.home.node(), 0700));
+  spread_folders_below(options.home.node());  // A run's folder is there for seconds, maybe.
   return std::make_unique<LocalEngine>(std::move(options));
 }
 

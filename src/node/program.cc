@@ -67,4 +67,20 @@ Result<ProgramFile> open_program() {
   return file;
 }
 
+Result<fs::path> install_program(const fs::path& root, Others others) {
+  TRY_SET(const Program program, node::program());
+  const std::string own = program.digest.hex().substr(0, 16);
+  std::error_code error;
+  if (others == Others::removed) {
+    for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error)) {
+      if (at->path().filename() != own) TRY(remove_tree(at->path()));
+    }
+  }
+  fs::path path = root / own / "trainyard-node";
+  if (fs::file_size(path, error) == program.bytes.size()) return path;
+  TRY(make_dirs(path.parent_path(), 0700));
+  TRY(write_file(path, program.bytes, 0700, Durable::yes));
+  return path;
+}
+
 }  // namespace trainyard::node

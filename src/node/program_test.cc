@@ -21,5 +21,23 @@ TEST_CASE("a build without the program for nodes says so, and what to do") {
   CHECK(file.error().kind == ErrorKind::not_found);
 }
 
+TEST_CASE("the program is installed once, and other builds' are removed when no run needs them") {
+  TempDir dir;
+  const fs::path other = dir.path() / "0123456789abcdef";
+  REQUIRE(make_dirs(other));
+  const auto first = install_program(dir.path(), Others::kept);
+  if (!program()) {
+    CHECK(first.error().kind == ErrorKind::not_found);
+    return;
+  }
+  REQUIRE(first);
+  CHECK(fs::exists(other));
+  CHECK(fs::file_size(*first) == program()->bytes.size());
+  REQUIRE(write_file(*first, "half"));
+  CHECK(install_program(dir.path(), Others::removed).value() == *first);
+  CHECK(fs::file_size(*first) == program()->bytes.size());
+  CHECK(!fs::exists(other));
+}
+
 }  // namespace
 }  // namespace trainyard::node

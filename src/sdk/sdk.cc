@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 
-#include "base/hash.h"
 #include "base/id.h"
 
 namespace trainyard::sdk {
@@ -18,22 +17,10 @@ namespace {
 
 constexpr std::string_view kPrefix = "python/";
 
-const std::string& version() {
-  static const std::string kVersion = [] {
-    Hasher hasher;
-    for (const std::string_view name : embedded_names()) {
-      hasher.add(name);
-      hasher.add(embedded(name));
-    }
-    return hasher.finish().hex().substr(0, 16);
-  }();
-  return kVersion;
-}
-
 }  // namespace
 
 Result<fs::path> install(const fs::path& root) {
-  fs::path folder = root / version();
+  fs::path folder = root / TRAINYARD_SDK_DIGEST;
   std::error_code error;
   if (fs::is_directory(folder, error)) return folder;
   // Whole or not at all: made beside it and renamed.
