@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import pathlib
+import pty
 import shutil
 import signal
 import socket
@@ -255,6 +256,22 @@ def fill_with_finished_runs(home, count):
     home.run("server", "start")
 
 
+def on_terminal(home, *args):
+    """Seconds that a command takes whose output is a terminal."""
+    main, terminal = pty.openpty()
+    start = now()
+    with subprocess.Popen([TRAINYARD, *args], env=dict(home.env, TERM="xterm-256color"), cwd=home.code,
+                          stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal) as child:
+        os.close(terminal)
+        with contextlib.suppress(OSError):  # The end of a terminal.
+            while os.read(main, 65536):
+                pass
+        assert child.wait() == 0
+    took = now() - start
+    os.close(main)
+    return took
+
+
 def many_finished(scratch):
     with Home(scratch, "empty") as empty, Home(scratch, "full") as full:
         whole_true(empty, 5)
@@ -269,6 +286,8 @@ def many_finished(scratch):
         ours, base = statistics.median(b), statistics.median(a)
         yield row("submit -- true among 100,000 finished runs", f"{ours * ms:.1f} ms",
                   f"empty home {base * ms:.1f} ms", ours / base, "<= 1.2x", ours / base <= 1.2)
+        listed = statistics.median(on_terminal(full, "run", "list") for _ in range(21))
+        yield row("  run list on a terminal", f"{listed * ms:.1f} ms", "-", None, "<= 15 ms", listed <= 0.015)
 
 
 def durable_submissions(scratch):

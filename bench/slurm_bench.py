@@ -163,6 +163,39 @@ def own_share(cluster):
     yield ("Slurm: our share of a start", f"{whole * ms:.1f} ms", parts, None, "<= 80 ms", whole <= 0.080)
 
 
+def first_line(cluster):
+    """From the typed command to the first line that the job prints, as a person waits for it."""
+    def ours():
+        start = time.monotonic()
+        with subprocess.Popen([TRAINYARD, "submit", "--target", "lab", "-e", "bench", "--", "echo", "here"],
+                              env=cluster.env, cwd=cluster.code, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **cluster.who) as child:
+            line = child.stdout.readline()
+            took = time.monotonic() - start
+        assert line == "here\n", line
+        return took
+
+    def theirs(number):
+        out = cluster.lab.shared / f"first-{number}"
+        start = time.monotonic()
+        cluster.plain("/usr/bin/sbatch", f"--output={out}", "--ntasks=1", "--wrap=echo here")
+        while not (out.exists() and out.read_text().endswith("\n")):
+            time.sleep(0.001)
+        return time.monotonic() - start
+
+    took, base = [], []
+    for number in range(STARTS):
+        for _ in range(2):  # In turns, each on an idle cluster.
+            until(cluster.slurm_is_done, "Slurm to be idle")
+            if len(took) > len(base):
+                base.append(theirs(number))
+            else:
+                took.append(ours())
+    a, b = statistics.median(took), statistics.median(base)
+    yield ("Slurm: first line seen after the submit", f"{a * ms:.0f} ms", f"sbatch {b * ms:.0f} ms", a / b, "<= 1.3x",
+           a / b <= 1.3)
+
+
 def many_runs(cluster):
     def ours():
         before = cluster.statuses().get("Completed", 0)
@@ -186,7 +219,7 @@ def many_runs(cluster):
         took.append(ours())
     a, b = statistics.median(took), statistics.median(base)
     yield (f"Slurm: {MANY} runs of true, submit to all done", f"{a:.1f} s, {MANY / a:.0f}/s",
-           f"{MANY} sbatch {b:.1f} s", a / b, "<= 1.3x", a / b <= 1.3)
+           f"{MANY} sbatch {b:.1f} s", a / b, "<= 1.2x", a / b <= 1.2)
 
 
 BATCH = """#!/bin/bash
@@ -257,7 +290,7 @@ def mpi(cluster):
 def slurm(scratch):
     try:
         with Cluster(scratch) as cluster:
-            for measure in (own_share, many_runs, pytorch, mpi):
+            for measure in (own_share, first_line, many_runs, pytorch, mpi):
                 yield from measure(cluster)
     except unittest.SkipTest as why:
         yield ("Slurm", "-", str(why), None, "", True)

@@ -9,11 +9,11 @@ namespace {
 
 constexpr int kRunsPage = 200;  // The server lets longer pages wait for their turn.
 constexpr int kRunsOnScreen = 30;
+constexpr int kRunsCounted = 50;  // Of those not shown: each costs as much as one that is.
 
-// Looks at one page only: counting a long history takes longer than the list itself.
 Status say_how_many_more(Context& context, client::Api& api, const client::RunQuery& query,
                          std::string_view cursor) {
-  TRY_SET(const client::Page page, api.runs(query, kRunsPage, cursor));
+  TRY_SET(const client::Page page, api.runs(query, kRunsCounted, cursor));
   const std::string count =
       (page.next.empty() ? "" : "more than ") + std::to_string(page.items.size());
   context.say(count + " older runs are not shown; --last N shows the newest N");
