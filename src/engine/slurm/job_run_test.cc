@@ -64,7 +64,7 @@ server.serve_forever()
 )";
 
 constexpr const char* kCoreutils =
-    "bash cat chmod head mkdir mktemp mv readlink rm sha256sum sleep tail touch tr wc env ls";
+    "bash cat chmod head mkdir mv readlink rm sha256sum sleep tail touch tr wc env ls";
 
 bool eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 20'000; ++i) {
