@@ -40,6 +40,9 @@ enum class EndCause {
 std::string_view to_string(EndCause cause);
 Result<EndCause> end_cause_from(std::string_view name);
 
+// Precedes a rank's last lines in AttemptEnd::error: whoever has shown the console cuts there.
+inline constexpr std::string_view kLastLinesHead = "; its last lines:\n";
+
 // What an attempt came to.
 struct AttemptEnd {
   EndCause cause = EndCause::exited;
