@@ -79,6 +79,8 @@ struct AttemptEnd {
 // numbers of what a journal keeps must not depend on them.
 enum class ReportKind {
   preparing,    // The supervisor is there and stages code.
+  building,     // Its environment is being built: the supervisor waits for it.
+  built,        // And is ready; the supervisor prepares the rest.
   ready,        // Of several nodes: code is staged, `host` is set; it waits for Orders::go.
   starting,     // Ranks are being launched.
   running,      // All ranks run; `node` is set.
