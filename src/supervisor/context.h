@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "model/assignment.h"
+#include "runtime/memory_group.h"
 #include "runtime/ranks.h"
 #include "supervisor/environment.h"
 #include "supervisor/history.h"
@@ -50,6 +51,8 @@ struct Context {
   std::optional<SteadyTime> prepared_since;  // When the preparation began: time limits count it.
   std::vector<Host> hosts;         // Every node, once the ranks may start; for ranks that meet.
   std::optional<HeldPorts> ports;  // This node's, until the ranks start.
+  int64_t memory_limit = 0;        // Of the ranks on this node; 0: none that is ours to keep.
+  std::optional<runtime::MemoryGroup> memory_group;  // None: their memory is watched.
   std::unique_ptr<OrdersWatch> orders;               // While the ranks live, or are waited for.
   // The working folder's when the ranks started; none after another supervisor started them.
   std::optional<WorkingFiles> files_before;

@@ -106,6 +106,30 @@ class RunLife(YardTest):
         self.run_cli("submit", "-e", "t", "--", "sh", "-c", "exit 2")
         self.assertEqual(self.json("run", "list")[0]["error"], "rank 0 exited with code 2")
 
+    def test_memory_over_the_limit_ends_the_run_and_is_told(self):
+        grab = "x = bytearray(400 << 20)\nimport time\ntime.sleep(60)"
+        # Three processes more that share 60 MB with their parent are not 240 MB.
+        fork = ("import os, time\nx = b'x' * (60 << 20)\n"
+                "for _ in range(3):\n    if os.fork() == 0:\n        break\n"
+                "time.sleep(1.5)")
+        def check(**more):
+            done = self.run_cli("submit", "-e", "t", "--mem", "100MB", "--", "python3", "-c", grab, **more)
+            self.assertEqual(done.code, 137, done)
+            self.assertIn("SIGKILL): out of memory: the run's limit is 100 MB", done.err)
+            done = self.run_cli("submit", "-e", "t", "--mem", "150MB", "--", "python3", "-c", fork, **more)
+            self.assertEqual(done.code, 0, done)
+        check()
+        if os.geteuid() != 0:
+            return
+        # One who may make no control group has it watched.
+        self.ok("server", "stop")
+        self.home = self.scratch / "nobodys"
+        self.home.mkdir()
+        self.env["TRAINYARD_HOME"] = str(self.home)
+        for folder in (self.scratch, self.code, self.home):
+            os.chown(folder, 65534, 65534)
+        check(user=65534, group=65534, extra_groups=[])
+
     def test_the_environment_is_the_submitters_and_ours_and_nothing_else(self):
         env = {"SECRET_OF_THE_SHELL": "1", "VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c"}
         out = self.ok("submit", "-e", "exp", "--env-var", "MINE=yes", "--", "env", env=env)
