@@ -64,15 +64,21 @@ std::string_view words_of(engine::NodeState::Is is) {
   return "";
 }
 
-// What of a target is not its settings. It is ready or paused; its nodes are the engine's to know.
+// What of a target is not its settings. It is ready, paused, or unavailable (add_trouble).
 void add_state(Json& json, const store::TargetRuns& runs) {
   json["state"] = json["paused"] == true ? "paused" : "ready";
   json["queued"] = runs.queued;
   json["live"] = runs.live;
 }
 
+void add_trouble(Json& json, const std::string& trouble, bool away) {
+  if (!trouble.empty()) json["trouble"] = trouble;
+  if (away && json["paused"] != true) json["state"] = "unavailable";
+}
+
 // How many nodes are up, and how many are to be.
 void add_nodes(Json& json, const engine::NodesSeen& seen) {
+  add_trouble(json, seen.trouble, seen.away);
   if (seen.nodes.empty()) return;
   Json counts = {{"idle", 0},    {"running", 0},  {"starting", 0},
                  {"leaving", 0}, {"unusable", 0}, {"off", 0}};
@@ -86,7 +92,6 @@ void add_nodes(Json& json, const engine::NodesSeen& seen) {
   json["targetNodes"] = seen.wanted;
   json["allocationState"] = moves ? "resizing" : "steady";
   json["nodeCounts"] = std::move(counts);
-  if (!seen.trouble.empty()) json["trouble"] = seen.trouble;
 }
 
 Result<Json> shown(const Call& call, db::Db& db, const Compute& compute) {
@@ -141,7 +146,10 @@ Result<http::Response> create_compute(const Call& call) {
   TRY_SET(const ComputeSpec spec, wire::decode_compute_spec(body));
   TRY(check_compute(spec));
   TRY(check_reachable(call.house.facts, spec));
-  if (call.house.targets != nullptr) TRY(call.house.targets->check(spec));
+  std::string trouble;
+  if (call.house.targets != nullptr) {
+    TRY_SET(trouble, call.house.targets->check(spec));
+  }
   store::ComputeMade made;
   Json json;
   const auto change = [&](db::Transaction& transaction) -> Status {
@@ -153,6 +161,7 @@ Result<http::Response> create_compute(const Call& call) {
   };
   TRY(call.house.store.write(Durable::yes, change));
   if (call.house.targets != nullptr) TRY(call.house.targets->open(made.compute));
+  add_trouble(json, trouble, !trouble.empty());
   return answer(json, made.made ? 201 : 200);
 }
 
@@ -172,10 +181,13 @@ Result<http::Response> show_compute(const Call& call) {
   return answer(json);
 }
 
+constexpr const char* kThisMachine = "127.0.0.1";
+
 engine::NodesSeen local_nodes(const Call& call) {
   const control::Control::Load load = call.house.control->load();
   engine::NodeState node;
   node.name = call.house.facts.host;
+  node.address = kThisMachine;
   node.is = load.live > 0 ? engine::NodeState::Is::running : engine::NodeState::Is::idle;
   node.cpus = load.capacity.cpus;
   node.memory_bytes = load.capacity.memory_bytes;
@@ -203,9 +215,14 @@ Result<http::Response> list_nodes(const Call& call) {
     const engine::NodeState& node = seen.nodes[i];
     Json runs = Json::array();
     for (const RunId& run : node.runs) runs.push_back(run.value);
-    return Json{{"name", node.name},       {"state", words_of(node.is)},
-                {"runs", std::move(runs)}, {"reason", node.reason},
-                {"cpus", node.cpus},       {"memoryBytes", node.memory_bytes},
+    const Json address = node.address.empty() ? Json() : Json(node.address);
+    return Json{{"name", node.name},
+                {"address", address},
+                {"state", words_of(node.is)},
+                {"runs", std::move(runs)},
+                {"reason", node.reason},
+                {"cpus", node.cpus},
+                {"memoryBytes", node.memory_bytes},
                 {"gpus", node.gpus}};
   });
 }
@@ -226,8 +243,25 @@ Result<http::Response> change_one(const Call& call, Act&& act, Heed&& heed) {
   return answer(json);
 }
 
+// Outside the transaction: the cluster is asked, and writers do not wait for it.
+Status check_new_partition(const Call& call, const Json& body) {
+  const Json& partition = wire::member(body, "partition");
+  if (!partition.is_string() || call.house.targets == nullptr) return {};
+  Compute compute;
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(compute, store::load_compute(db, workspace_in(call), compute_in(call)));
+    return {};
+  };
+  TRY(call.house.store.read(look));
+  compute.spec.partition = partition.get<std::string>();
+  TRY(check_compute(compute.spec));
+  TRY(call.house.targets->check(compute.spec));
+  return {};
+}
+
 Result<http::Response> change_compute(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
+  TRY(check_new_partition(call, body));
   const auto act = [&](db::Transaction& transaction) -> Result<Compute> {
     TRY_SET(Compute changed,
             store::change_compute(transaction, workspace_in(call), compute_in(call), body));
@@ -315,7 +349,7 @@ constexpr RouteRow kComputesRoutes[] = {
      Attempts::refused, resume_compute, "Places runs there again."},
     {get, "/api/v1/workspaces/{workspace}/computes/{compute}/nodes", Needs::reader,
      Attempts::refused, list_nodes,
-     "Lists its nodes: name, state in words, runs on it, reason, CPUs, memory, GPUs.",
+     "Lists its nodes: name, address, state in words, runs on it, reason, CPUs, memory, GPUs.",
      "limit cursor"},
     {get, "/api/v1/sizes", Needs::reader, Attempts::allowed, list_sizes,
      "Lists the sizes of machines: CPUs, memory, GPUs, price.", "limit cursor"},

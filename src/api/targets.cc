@@ -1,5 +1,7 @@
 #include "api/targets.h"
 
+#include <algorithm>
+
 #include "base/id.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -10,6 +12,26 @@
 
 namespace trainyard::api {
 namespace {
+
+constexpr seconds kCheckTime{4};  // Somebody waits for `compute create`.
+
+// Slurm takes several, with commas. A controller that does not answer refuses nothing: it may be
+// back before the first run.
+Result<std::string> check_partition(engine::slurm::Commands& commands, const std::string& asked) {
+  const auto text = commands.ask({"sinfo", "--all", "--noheader", "--format=%R"});
+  if (!text) return "Slurm does not answer: " + text.error().message;
+  std::vector<std::string> known;
+  for (const std::string& line : split(*text, '\n')) {
+    if (const std::string_view name = trim(line); !name.empty()) known.emplace_back(name);
+  }
+  if (known.empty() || asked.empty()) return std::string();
+  for (const std::string& name : split(asked, ',')) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    return fail(ErrorKind::invalid, "the cluster has no partition '" + name + "'",
+                "It has: " + join(known, ", ") + ".");
+  }
+  return std::string();
+}
 
 // A laptop sleeps now and then; a job that has its nodes waits for it for so long.
 constexpr seconds kReachBehindTunnel{1800};
@@ -53,11 +75,13 @@ Status Targets::open_all() {
   return {};
 }
 
-Status Targets::check(const ComputeSpec& spec) const {
-  if (spec.ssh.empty()) return {};
-  const auto commands = engine::slurm::make_commands(engine::slurm::command_options(spec, {}));
+Result<std::string> Targets::check(const ComputeSpec& spec) const {
+  engine::slurm::CommandOptions options = engine::slurm::command_options(spec, {});
+  options.timeout = kCheckTime;
+  const auto commands = engine::slurm::make_commands(std::move(options));
+  if (spec.ssh.empty()) return check_partition(*commands, spec.partition);
   const Status there = commands->check();
-  if (there) return {};
+  if (there) return check_partition(*commands, spec.partition);
   // What is wrong is in the request: it is refused, and not tried again.
   return fail(ErrorKind::invalid, there.error().message, there.error().hint);
 }

@@ -33,7 +33,7 @@ class Targets {
   explicit Targets(Parts parts) : parts_(std::move(parts)) {}
 
   // Whether it can be, as far as that is known before it is made: a login node that answers.
-  Status check(const ComputeSpec& spec) const;
+  Result<std::string> check(const ComputeSpec& spec) const;
   // All there are; one that cannot be is told of in the log, and its runs wait.
   Status open_all();
   // A new one, or one that has changed: runs under way there are taken up again.

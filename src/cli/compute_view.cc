@@ -46,6 +46,13 @@ std::string azure_state(const Json& node) {
   const std::string state = cell_of(node, "state");
   return state == "starting" ? "preparing" : state;
 }
+// As Azure has it: two addresses, and ssh's port.
+void add_address(Json& json, const Json& node, const char* own, const char* outside) {
+  constexpr int kSshPort = 22;
+  const Json& address = wire::member(node, "address");
+  json[own] = json[outside] = address;
+  json["port"] = address.is_null() ? Json() : Json(kSshPort);
+}
 Json first_run(const Json& node) {
   const Json& runs = wire::member(node, "runs");
   return runs.empty() ? Json() : runs.front();
@@ -59,6 +66,9 @@ struct NodeCountKeys {
   std::string_view counts;
 };
 void add_node_counts(Json& json, const Json& compute, const NodeCountKeys& keys) {
+  if (const Json& trouble = wire::member(compute, "trouble"); !trouble.is_null()) {
+    json["trouble"] = trouble;
+  }
   if (wire::member(compute, "currentNodes").is_null()) return;
   json[std::string(keys.current)] = wire::member(compute, "currentNodes");
   json[std::string(keys.target)] = wire::member(compute, "targetNodes");
@@ -71,9 +81,6 @@ void add_node_counts(Json& json, const Json& compute, const NodeCountKeys& keys)
                                     {"unusableNodeCount", wire::member(counts, "unusable")},
                                     {"leavingNodeCount", wire::member(counts, "leaving")},
                                     {"offNodeCount", wire::member(counts, "off")}};
-  if (const Json& trouble = wire::member(compute, "trouble"); !trouble.is_null()) {
-    json["trouble"] = trouble;
-  }
 }
 
 Table table_of(const Json& computes) {
@@ -213,6 +220,7 @@ Json computetarget_json(const Json& compute) {
 
 Json compute_node_json(const Json& node) {
   Json json = node;
+  add_address(json, node, "private_ip_address", "public_ip_address");
   json["node_id"] = wire::member(node, "name");
   json["node_state"] = azure_state(node);
   json["run_id"] = first_run(node);
@@ -223,6 +231,7 @@ Json compute_node_json(const Json& node) {
 
 Json computetarget_node_json(const Json& node) {
   Json json = node;
+  add_address(json, node, "privateIpAddress", "publicIpAddress");
   json["nodeId"] = wire::member(node, "name");
   json["nodeState"] = azure_state(node);
   json["runId"] = first_run(node);
@@ -238,14 +247,16 @@ View node_view(Json nodes) {
   return {
       .table =
           [nodes = std::move(nodes)](const Json&) {
-            Table table{{"NAME", "STATE", "RUNS", "CPUS", "MEMORY", "GPUS", "REASON"}, {}};
+            Table table{{"NAME", "ADDRESS", "STATE", "RUNS", "CPUS", "MEMORY", "GPUS", "REASON"},
+                        {}};
             for (const Json& node : nodes) {
               std::vector<std::string> runs;
               for (const Json& run : wire::member(node, "runs")) runs.push_back(cell(run));
               const auto memory = wire::member(node, "memoryBytes").get<uint64_t>();
-              table.rows.push_back({cell_of(node, "name"), cell_of(node, "state"), join(runs, " "),
-                                    cell_of(node, "cpus"), memory == 0 ? "" : format_size(memory),
-                                    cell_of(node, "gpus"), cell_of(node, "reason")});
+              table.rows.push_back({cell_of(node, "name"), cell_of(node, "address"),
+                                    cell_of(node, "state"), join(runs, " "), cell_of(node, "cpus"),
+                                    memory == 0 ? "" : format_size(memory), cell_of(node, "gpus"),
+                                    cell_of(node, "reason")});
             }
             return table;
           },

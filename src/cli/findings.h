@@ -26,6 +26,7 @@ Finding look_at_home(const Home& home);
 Finding look_at_disk(const Home& home);
 Finding look_at_namespaces();
 Finding look_at_fuse();
+Finding look_at_slurm();
 Finding look_at_program(std::string_view name, std::string_view program, std::string_view there,
                         std::string_view absent);
 Finding look_at_python();

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/variables.h"
 #include "cli/findings.h"
 #include "container/bubblewrap.h"
@@ -7,6 +9,13 @@ namespace trainyard::cli {
 // Not having one is no fault: who runs no containers needs none.
 Finding look_at_container_engine() {
   const auto engine = container::find_engine({}, own_variables());
+  const auto is_there = [](const std::string& socket) {
+    std::error_code none;
+    return fs::is_socket(socket, none);
+  };
+  if (!engine && std::ranges::any_of(container::engine_sockets(own_variables()), is_there)) {
+    return {Grade::warn, "containers", engine.error().message, engine.error().hint};
+  }
   if (!engine) {
     return {Grade::ok, "containers",
             "neither docker nor podman answers; images run by bubblewrap where that works", ""};

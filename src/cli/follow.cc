@@ -8,6 +8,7 @@
 #include "cli/exit.h"
 #include "cli/job_view.h"
 #include "cli/waiting.h"
+#include "model/report.h"
 
 namespace trainyard::cli {
 namespace {
@@ -48,6 +49,7 @@ class Follower {
   Follower(Context& context, const RunId& id, const FollowOptions& options, Interrupts* interrupts)
       : context_(context),
         id_(id),
+        ranks_(options.ranks),
         interrupts_(interrupts),
         to_(options.to),
         console_(options.ranks > 1 && !options.rank ? Prefix::ranks : Prefix::no),
@@ -66,7 +68,7 @@ class Follower {
       if (interrupts_->wish() == Wish::cancel) TRY(cancel());
       auto state = ask();
       if (!state) {
-        if (console_.out_closed()) return Followed{Outcome::output_closed, {}};
+        if (console_.out_closed()) return Followed{Outcome::output_closed, {}, 0};
         TRY(recover(state.error()));
         continue;
       }
@@ -153,11 +155,12 @@ class Follower {
       if (!console_.out_closed()) return std::unexpected(std::move(finished).error());
       outcome = Outcome::output_closed;
     }
-    return Followed{outcome, state_};
+    return Followed{outcome, state_, ranks_};
   }
 
   Context& context_;
   RunId id_;
+  int ranks_;
   Interrupts* interrupts_;  // None: nothing is waited for.
   std::vector<uint64_t> to_;
   Console console_;
@@ -202,7 +205,7 @@ Result<Followed> wait_for_run(Context& context, const RunId& id) {
       continue;
     }
     const client::FollowState state = state_of(*run);
-    if (state.final) return Followed{Outcome::ended, state};
+    if (state.final) return Followed{Outcome::ended, state, 0};
     version = run->value("version", version);
   }
 }
@@ -237,14 +240,19 @@ Result<int> finish_followed(Context& context, const RunId& id, const Followed& f
       TRY(context.write_metadata(shaped_run(context, run)));
     }
   }
-  return say_end(context, id, followed.state);
+  return say_end(context, id, followed);
 }
 
-Result<int> say_end(Context& context, const RunId& id, const client::FollowState& state) {
+Result<int> say_end(Context& context, const RunId& id, const Followed& followed) {
+  const client::FollowState& state = followed.state;
   TRY(say_warnings(context, id, state));
   // "Canceled: canceled" would say nothing.
   const bool says_more = !state.error.empty() && state.error != "canceled";
-  if (says_more) context.say(state.status + ": " + state.error);
+  if (says_more) {
+    // Of one rank the last lines are on the screen already.
+    const size_t shown = followed.ranks == 1 ? state.error.find(kLastLinesHead) : std::string::npos;
+    context.say(state.status + ": " + state.error.substr(0, shown));
+  }
   const int code = exit_code_of(state);
   const std::string status = paint_status(state.status, context.screen().error_colour);
   const std::string end =

@@ -23,6 +23,7 @@ enum class Outcome { ended, detached, output_closed };
 struct Followed {
   Outcome outcome = Outcome::ended;
   client::FollowState state;
+  int ranks = 0;  // Whose consoles were shown; 0: none were.
 };
 
 // Streams a run's console to our outputs until the run is over, and says why it waits meanwhile.
@@ -41,7 +42,7 @@ Status show_console(Context& context, const RunId& id, const FollowOptions& opti
 Result<int> finish_followed(Context& context, const RunId& id, const Followed& followed);
 
 // The same without printing the run.
-Result<int> say_end(Context& context, const RunId& id, const client::FollowState& state);
+Result<int> say_end(Context& context, const RunId& id, const Followed& followed);
 
 // Ctrl-C's first words: the id, and what a second one does.
 void say_interrupted(const Context& context, const RunId& id);

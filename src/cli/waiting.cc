@@ -30,22 +30,24 @@ std::string Waiting::take(const std::string& from_server, SteadyTime now) {
   // Only of a build the steps are less than the thing.
   const std::string thing = reason.substr(0, building);
   const bool step = thing == std::exchange(thing_, thing);
-  const std::string built = thing == built_ ? "" : tell_built(now);
+  // Whether the build succeeded is known when the run begins.
+  if (!built_.empty() && thing != built_ && !built_until_) built_until_ = now;
   if (building != std::string::npos && built_ != thing) {
     built_ = thing;
     built_since_ = now;
+    built_until_.reset();
   }
   if (!screen_.terminal) {
     if (step && now - said_ < kBetweenSteps) return {};
     said_ = now;
-    return built + waiting_line(reason) + "\n";
+    return waiting_line(reason) + "\n";
   }
   std::string line = waiting_line(reason);
   // A line that goes on below cannot be taken away again.
   const auto width = static_cast<size_t>(screen_.width);
   if (width > 1 && line.size() >= width) line.resize(width - 1);
   on_screen_ = true;
-  return std::string(kClear) + built + to_utf8(line);
+  return std::string(kClear) + to_utf8(line);
 }
 
 std::string Waiting::over(SteadyTime now, Then then) {
@@ -60,7 +62,8 @@ std::string Waiting::over(SteadyTime now, Then then) {
 std::string Waiting::tell_built(SteadyTime now) {
   const std::string built = std::exchange(built_, {});
   if (built.empty()) return {};
-  return built + " was built in " + format_duration(now - built_since_) + " and is kept\n";
+  const SteadyTime until = std::exchange(built_until_, std::nullopt).value_or(now);
+  return built + " was built in " + format_duration(until - built_since_) + " and is kept\n";
 }
 
 }  // namespace trainyard::cli

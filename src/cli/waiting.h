@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -33,6 +34,7 @@ class Waiting {
   std::string thing_;  // What the reason is about, without how far it is.
   std::string built_;  // An environment that was seen to be built, in words.
   SteadyTime built_since_{};
+  std::optional<SteadyTime> built_until_;  // The run waited for something else from then on.
   bool on_screen_ = false;
 };
 

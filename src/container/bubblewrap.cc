@@ -45,11 +45,9 @@ Result<std::string> ask_bwrap(const std::string& bwrap) {
 }  // namespace
 
 Result<Submitter> find_bubblewrap() {
-  Submitter submitter{.bwrap = find_program("bwrap"), .uid = geteuid(), .gid = getegid()};
-  // Not by NSS: a static program has none.
-  const char* user = std::getenv("USER");
-  const auto entry = account_of(read_file("/etc/passwd").value_or(""), submitter.uid);
-  submitter.name = entry ? entry->front() : user != nullptr ? user : "";
+  Account own = own_account();
+  Submitter submitter{
+      .bwrap = find_program("bwrap"), .uid = own.uid, .gid = own.gid, .name = std::move(own.name)};
   if (submitter.bwrap.empty()) {
     return fail(ErrorKind::unavailable, "there is no bubblewrap on " + host_name(),
                 "Install the package bubblewrap there. Where docker or podman run, containers need "

@@ -218,6 +218,10 @@ Status Planner::add_user() {
     if (place && place->folder) home = (*entry)[5];
   }
   carried_.given.emplace("HOME", home);
+  if (inside != 0) {
+    carried_.given.emplace("USER", name);
+    carried_.given.emplace("LOGNAME", name);
+  }
   TRY(add_account("/etc/passwd", submitter_.uid,
                   name + ":x:" + id + ":" + group + "::" + home + ":/bin/sh\n"));
   return add_account("/etc/group", submitter_.gid, name + ":x:" + group + ":\n");
@@ -333,14 +337,6 @@ Result<std::string> Planner::text_inside(const std::string& path) const {
 }
 
 }  // namespace
-
-std::optional<std::vector<std::string>> account_of(const std::string& text, unsigned id) {
-  for (const std::string& line : split(text, '\n')) {
-    std::vector<std::string> fields = split(line, ':');
-    if (fields.size() >= 4 && fields[2] == std::to_string(id)) return fields;
-  }
-  return std::nullopt;
-}
 
 Result<Carried> plan_bubblewrap(const Plan& plan, const Submitter& submitter,
                                 const fs::path& file) {

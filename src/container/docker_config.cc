@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -97,7 +96,7 @@ Json mounts_of(const Plan& plan, const Arguments& arguments) {
 }
 
 Json variables_of(const Plan& plan, const Arguments& arguments, const Variables& ours,
-                  const Gpus& gpus) {
+                  const Gpus& gpus, const std::string& person) {
   // The image's own come with it, but for one that was taken in as a folder.
   Variables inside;
   for (const std::string& text : plan.config.variables) {
@@ -109,6 +108,10 @@ Json variables_of(const Plan& plan, const Arguments& arguments, const Variables&
   }
   for (const auto& [name, value] : ours) {
     if (goes_inside(name)) inside[name] = value;
+  }
+  if (!person.empty()) {
+    inside.try_emplace("USER", person);
+    inside.try_emplace("LOGNAME", person);
   }
   if (gpus.requests.empty()) {
     inside["NVIDIA_VISIBLE_DEVICES"] = "void";  // Images say "all", and some engines heed it.
@@ -146,11 +149,18 @@ Json limits_of(const Arguments& arguments, bool podman) {
   return limits;
 }
 
-std::string user_of(const Arguments& arguments, const EngineAddress& engine, const Here& here) {
+// Root in a person's own docker is that person; podman can keep the ids as they are.
+bool is_root_inside(const EngineAddress& engine) { return engine.rootless && !engine.podman; }
+
+bool is_persons(const Arguments& arguments, const EngineAddress& engine, const Account& account) {
+  return arguments.user.empty() && !is_root_inside(engine) && account.uid != 0;
+}
+
+std::string user_of(const Arguments& arguments, const EngineAddress& engine,
+                    const Account& account) {
   if (!arguments.user.empty()) return arguments.user;
-  // Root in a person's own docker is that person; podman can keep the ids as they are.
-  if (engine.rootless && !engine.podman) return "0:0";
-  return fmt::format("{}:{}", here.uid, here.gid);
+  if (is_root_inside(engine)) return "0:0";
+  return fmt::format("{}:{}", account.uid, account.gid);
 }
 
 Result<Json> host_config(const Plan& plan, const Arguments& arguments, const EngineAddress& engine,
@@ -186,8 +196,12 @@ Result<Json> host_config(const Plan& plan, const Arguments& arguments, const Eng
   if (!arguments.capabilities_less.empty()) host["CapDrop"] = arguments.capabilities_less;
   if (engine.rootless && engine.podman) host["UsernsMode"] = "keep-id";
   // Shared folders are often open to a group alone.
-  if (arguments.user.empty() && !engine.rootless && here.uid != 0) {
-    for (const unsigned group : here.groups) host["GroupAdd"].push_back(std::to_string(group));
+  if (is_persons(arguments, engine, here.account)) {
+    // A person's own podman may not add them, and hands on those that the person has.
+    if (engine.rootless) host["GroupAdd"] = {std::string(kKeepGroups)};
+    for (const unsigned group : here.account.groups) {
+      if (!engine.rootless) host["GroupAdd"].push_back(std::to_string(group));
+    }
   }
   return host;
 }
@@ -196,13 +210,13 @@ Result<Json> host_config(const Plan& plan, const Arguments& arguments, const Eng
 
 std::string kept_image(const std::string& container) { return "trainyard-kept:" + container; }
 
-Here look_here() {
-  Here here{.uid = geteuid(), .gid = getegid(), .groups = {}};
-  if (const int count = getgroups(0, nullptr); count > 0) {
-    here.groups.resize(static_cast<size_t>(count));
-    const int got = getgroups(count, here.groups.data());
-    here.groups.resize(got < 0 ? 0 : static_cast<size_t>(got));
-  }
+bool runs_as(const Account& account, const Plan& plan, const EngineAddress& engine) {
+  const auto arguments = parse_arguments(plan.arguments);
+  return arguments && is_persons(*arguments, engine, account);
+}
+
+Here look_here(Account account) {
+  Here here{.account = std::move(account)};
   struct statvfs shm{};
   if (::statvfs("/dev/shm", &shm) == 0) {
     here.shm_bytes = static_cast<int64_t>(shm.f_blocks) * static_cast<int64_t>(shm.f_frsize);
@@ -225,12 +239,14 @@ Result<Json> container_config(const Plan& plan, const EngineAddress& engine, con
   } else if (init == Init::yes) {
     host["Init"] = true;
   }
+  const bool persons = is_persons(arguments, engine, here.account);
+  const std::string person = persons ? here.account.name : "";
   Json config{{"Image", plan.upon.empty() ? plan.image : kept_image(plan.upon)},
               // All of it as entry point, or the image's own would come before it.
               {"Entrypoint", words},
               {"Cmd", Json::array()},
-              {"Env", variables_of(plan, arguments, variables, gpus)},
-              {"User", user_of(arguments, engine, here)},
+              {"Env", variables_of(plan, arguments, variables, gpus, person)},
+              {"User", user_of(arguments, engine, here.account)},
               {"AttachStdout", true},
               {"AttachStderr", true},
               {"Labels", {{kLabelMark, plan.mark}}},

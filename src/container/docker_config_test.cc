@@ -8,7 +8,8 @@ namespace {
 using wire::Json;
 using Variables = std::map<std::string, std::string>;
 
-const Here kHere{.uid = 1000, .gid = 100, .groups = {100, 44}, .shm_bytes = int64_t{4} << 30};
+const Here kHere{.account = {.uid = 1000, .gid = 100, .name = "ada", .groups = {100, 44}},
+                 .shm_bytes = int64_t{4} << 30};
 
 Json config_of(const Plan& plan, const EngineAddress& engine = {},
                const Variables& variables = {}) {

@@ -1,5 +1,6 @@
 #include "container/docker_runtime.h"
 
+#include "base/process.h"
 #include "container/arguments.h"
 #include "container/docker_config.h"
 #include "container/plan_file.h"
@@ -10,15 +11,20 @@ namespace trainyard::container {
 Result<std::vector<std::string>> DockerRuntime::command(const Plan& plan, const fs::path& file) {
   if (plan.image.empty()) return fail(ErrorKind::invalid, "the environment names no image");
   TRY(parse_arguments(plan.arguments));
-  TRY(write_plan({.plan = plan, .engine = engine_}, file));
+  TRY(write_plan({.plan = plan, .engine = engine_, .account = own_account()}, file));
   return std::vector<std::string>{program_, std::string(kContainerProgram), file.string()};
 }
 
 Status DockerRuntime::remove_leftovers(const std::string& mark) {
-  EngineApi api(engine_);
-  TRY_SET(const std::vector<std::string> ids, api.list(std::string(kLabelMark) + "=" + mark));
-  for (const std::string& id : ids) TRY(api.remove(id));
-  return {};
+  Status removed = remove_marked(engine_, mark);
+  if (removed || removed.error().kind != ErrorKind::unavailable) return removed;
+  // What the engine has started may go on without it: it is ended when the engine is back.
+  TRY(spawn_unwatched({.command = {program_, std::string(kContainerProgram),
+                                   std::string(kRemoveLater), engine_.socket, engine_.api, mark},
+                       .folder = "/",
+                       .new_session = true}));
+  return fail(ErrorKind::unavailable,
+              removed.error().message + "; they are removed when the engine answers again");
 }
 
 Status DockerRuntime::remove_kept(const std::string& mark) {

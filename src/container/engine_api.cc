@@ -4,6 +4,8 @@
 
 #include "base/text.h"
 #include "container/frames.h"
+#include "container/root_tar.h"
+#include "container/unpack_tar.h"
 
 namespace trainyard::container {
 namespace {
@@ -81,6 +83,41 @@ Status EngineApi::attach(const std::string& id, const std::function<void()>& beg
   };
   asked.sink = [&](std::string_view bytes) { return frames.put(bytes); };
   TRY(ask(std::move(asked), "follow a container"));
+  return {};
+}
+
+Result<std::string> EngineApi::read_text(const std::string& id, const std::string& path) {
+  const std::string verb = "archive?path=" + http::encode_url(path);
+  TRY_SET(const http::Response answer,
+          ask(request(http::Method::get, of_container(id, verb)), "read " + path));
+  size_t at = 0;
+  TarReader tar([&](char* bytes, size_t size) -> Result<size_t> {
+    const size_t got = answer.body.copy(bytes, size, at);
+    at += got;
+    return got;
+  });
+  TarEntry entry;
+  TRY_SET(const bool any, tar.next(entry));
+  if (!any || entry.type != TarEntry::Type::file) {
+    return fail(ErrorKind::invalid, path + " is no file");
+  }
+  std::string text;
+  for (;;) {
+    TRY_SET(const std::string_view piece, tar.piece());
+    if (piece.empty()) return text;
+    text += piece;
+  }
+}
+
+Status EngineApi::put_files(const std::string& id, const fs::path& files,
+                            const std::string& folder) {
+  TRY_SET(RootTar tar, RootTar::open(files));
+  const std::string verb = "archive?path=" + http::encode_url(folder);
+  auto asked = request(http::Method::put, of_container(id, verb));
+  asked.source_size = tar.size();
+  asked.headers["content-type"] = "application/x-tar";
+  asked.source = [&tar](char* buffer, size_t size) { return tar.read(buffer, size); };
+  TRY(ask(std::move(asked), "put files into " + folder));
   return {};
 }
 

@@ -29,10 +29,17 @@ struct EngineAddress {
   bool operator==(const EngineAddress&) const = default;
 };
 
+// Names the runtime of containers: docker, podman or bubblewrap.
+inline constexpr const char* kRuntimeVariable = "TRAINYARD_CONTAINER_RUNTIME";
+
 // The engine at `socket`; where that is empty, what DOCKER_HOST or CONTAINER_HOST of `variables`
-// name, or the first that answers in the usual places. `unavailable` with what to start.
+// name, or the first that answers in the usual places. An engine of another kind than
+// kRuntimeVariable names is not taken. `unavailable` with what to start.
 Result<EngineAddress> find_engine(const std::string& socket,
                                   const std::map<std::string, std::string>& variables);
+
+// The sockets where that looks, whether they are there or not.
+std::vector<std::string> engine_sockets(const std::map<std::string, std::string>& variables);
 
 // Of whom an image is fetched.
 struct Credentials {
@@ -109,6 +116,10 @@ class EngineApi {
   // any more.
   Status attach(const std::string& id, const std::function<void()>& begun,
                 const std::function<Status(int stream, std::string_view)>& take);
+  // The text of a file of its; `not_found` where there is none.
+  Result<std::string> read_text(const std::string& id, const std::string& path);
+  // Puts the files of a folder of ours into one of its, as root's.
+  Status put_files(const std::string& id, const fs::path& files, const std::string& folder);
   Status start(const std::string& id);
   // Until it has ended; its exit code.
   Result<int> wait(const std::string& id);

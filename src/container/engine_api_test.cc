@@ -51,6 +51,19 @@ TEST_CASE("an engine of the person's own is found in the person's own folder") {
   CHECK(found->rootless == (::geteuid() != 0));
 }
 
+TEST_CASE("an engine of another kind than the named one is not taken") {
+  Fake fake(http::Headers{{"api-version", "1.41"}});
+  fake.start();
+  const std::string host = "unix://" + fake.socket();
+  CHECK(find_engine("", {{"DOCKER_HOST", host}, {kRuntimeVariable, "docker"}}));
+  CHECK(find_engine("", {{"DOCKER_HOST", host}, {kRuntimeVariable, "bubblewrap"}}));
+  const auto none = find_engine("", {{"DOCKER_HOST", host}, {kRuntimeVariable, "podman"}});
+  REQUIRE(!none);
+  CHECK(none.error().kind == ErrorKind::unavailable);
+  CHECK(none.error().message == "TRAINYARD_CONTAINER_RUNTIME=podman, and no podman answers here (" +
+                                    fake.socket() + " is docker): start podman");
+}
+
 TEST_CASE("engines that have given up the old version are asked in the new one") {
   for (const auto& [has, spoken] : std::map<std::string, std::string>{
            {"1.40", "1.40"}, {"1.43", "1.40"}, {"1.44", "1.44"}, {"1.52", "1.44"}, {"x", "1.40"}}) {

@@ -8,7 +8,8 @@
 namespace trainyard::container {
 namespace {
 
-constexpr seconds kPingMax{5};
+constexpr seconds kPingMax{3};
+constexpr std::string_view kUnix = "unix://";
 
 // The versions of the API that we speak: newer engines have given up the old one.
 constexpr std::string_view kApiOld = "1.40";
@@ -46,40 +47,56 @@ Result<EngineAddress> ping(const std::string& socket) {
   return address;
 }
 
+std::string variable(const std::map<std::string, std::string>& variables, const char* name) {
+  const auto found = variables.find(name);
+  return found == variables.end() ? std::string() : found->second;
+}
+
 }  // namespace
+
+std::vector<std::string> engine_sockets(const std::map<std::string, std::string>& variables) {
+  for (const char* name : {"DOCKER_HOST", "CONTAINER_HOST"}) {
+    const std::string value = variable(variables, name);
+    if (value.starts_with(kUnix)) return {value.substr(kUnix.size())};
+    if (!value.empty()) return {};
+  }
+  std::vector<std::string> places;
+  const std::string own = variable(variables, "XDG_RUNTIME_DIR");
+  if (!own.empty()) places = {own + "/docker.sock", own + "/podman/podman.sock"};
+  places.insert(places.end(), {"/run/docker.sock", "/run/podman/podman.sock"});
+  return places;
+}
 
 Result<EngineAddress> find_engine(const std::string& socket,
                                   const std::map<std::string, std::string>& variables) {
-  constexpr std::string_view kUnix = "unix://";
   const char* const hint =
       "As root: systemctl start docker, or systemctl start podman.socket. One has to be of the "
       "group "
       "that may use it. DOCKER_HOST=unix:///path/of/its/socket names another place.";
-  const auto variable = [&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::string() : found->second;
-  };
-  std::vector<std::string> places;
-  if (!socket.empty()) places.push_back(socket);
-  for (const char* name : {"DOCKER_HOST", "CONTAINER_HOST"}) {
-    const std::string value = variable(name);
-    if (!places.empty() || value.empty()) continue;
-    if (!value.starts_with(kUnix)) {
-      return fail(ErrorKind::invalid, fmt::format("{}={} is not a Unix socket", name, value),
-                  "Containers are started on the run's own machine: unix:///path/of/the/socket");
-    }
-    places.push_back(value.substr(kUnix.size()));
-  }
+  std::vector<std::string> places = engine_sockets(variables);
+  if (!socket.empty()) places = {socket};
   if (places.empty()) {
-    const std::string own = variable("XDG_RUNTIME_DIR");
-    if (!own.empty()) places = {own + "/docker.sock", own + "/podman/podman.sock"};
-    places.insert(places.end(), {"/run/docker.sock", "/run/podman/podman.sock"});
+    const char* const name =
+        variable(variables, "DOCKER_HOST").empty() ? "CONTAINER_HOST" : "DOCKER_HOST";
+    return fail(ErrorKind::invalid,
+                fmt::format("{}={} is not a Unix socket", name, variable(variables, name)),
+                "Containers are started on the run's own machine: unix:///path/of/the/socket");
   }
+  const std::string wanted = variable(variables, kRuntimeVariable);
+  const bool named = wanted == "docker" || wanted == "podman";
   std::string tried;
   for (const std::string& place : places) {
     auto found = ping(place);
-    if (found) return found;
-    tried += (tried.empty() ? "" : "; ") + found.error().message;
+    if (found && (!named || found->name() == wanted)) return found;
+    std::string why = found ? place + " is " + std::string(found->name()) : found.error().message;
+    if (why.find(place) == std::string::npos) why = place + ": " + why;
+    tried += (tried.empty() ? "" : "; ") + why;
+  }
+  if (named) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("{}={}, and no {} answers here ({}): start {}", kRuntimeVariable,
+                            wanted, wanted, tried, wanted),
+                hint);
   }
   return fail(ErrorKind::unavailable,
               "no container engine answers here (" + tried + "): start docker or podman", hint);

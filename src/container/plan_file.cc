@@ -47,6 +47,7 @@ Status write_plan(const PlanFile& file, const fs::path& path) {
                     {"podman", file.engine.podman},
                     {"rootless", file.engine.rootless},
                     {"api", file.engine.api}};
+  json["account"] = to_json(file.account);
   return write_file(path, wire::dump_pretty(json), 0600);
 }
 
@@ -56,6 +57,7 @@ Result<PlanFile> read_plan(const fs::path& path) {
   PlanFile file;
   try {
     from_json(json, file.plan);
+    from_json(json.at("account"), file.account);
     const Json& engine = json.at("engine");
     engine.at("socket").get_to(file.engine.socket);
     engine.at("podman").get_to(file.engine.podman);

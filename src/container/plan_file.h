@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "container/account.h"
 #include "container/engine_api.h"
 #include "container/plan.h"
 
@@ -11,6 +12,7 @@ namespace trainyard::container {
 struct PlanFile {
   Plan plan;
   EngineAddress engine;
+  Account account;
 };
 
 Status write_plan(const PlanFile& file, const fs::path& path);

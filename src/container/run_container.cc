@@ -36,6 +36,11 @@ constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 // A process that has just been started drops signals until it has said that it wants them.
 constexpr milliseconds kSettle{100};
 
+constexpr seconds kRemoveEvery{2};
+constexpr std::chrono::hours kRemoveMax{24};
+
+constexpr const char* kHomeInside = "/tmp";  // Of an account that the image does not know.
+
 constexpr size_t kBeginMax = 200;  // Of stderr: a line of the first process.
 
 Result<Fd> signals() {
@@ -76,7 +81,10 @@ class Forwarder {
 class EngineCarrier {
  public:
   EngineCarrier(PlanFile file, int signal_fd)
-      : plan_(std::move(file.plan)), engine_(std::move(file.engine)), signal_fd_(signal_fd) {}
+      : plan_(std::move(file.plan)),
+        engine_(std::move(file.engine)),
+        account_(std::move(file.account)),
+        signal_fd_(signal_fd) {}
   Result<int> run();
   void note(std::string_view text) const;
   bool started() const { return started_; }
@@ -84,6 +92,7 @@ class EngineCarrier {
  private:
   Status create(Init init);
   Status check_binds() const;
+  Status add_account();
   Result<int> follow();
   Status hand_on(int stream, std::string_view bytes);
   bool stopped_already() const;
@@ -92,6 +101,7 @@ class EngineCarrier {
 
   const Plan plan_;
   const EngineAddress engine_;
+  const Account account_;
   const int signal_fd_;
   EngineApi api_{engine_};
   std::string id_;
@@ -99,6 +109,16 @@ class EngineCarrier {
   std::string begin_;    // Of its stderr.
   std::atomic<bool> started_ = false;
 };
+
+int remove_later(const EngineAddress& engine, const std::string& mark) {
+  const MonotoneClock clock;
+  const SteadyTime end = clock.steady() + kRemoveMax;
+  while (!remove_marked(engine, mark)) {
+    if (clock.steady() > end) return 1;
+    std::this_thread::sleep_for(kRemoveEvery);
+  }
+  return 0;
+}
 
 int exit_code_of(const Error& error) {
   const auto says = [&](std::string_view words) {
@@ -135,7 +155,17 @@ int run_container(const fs::path& file) {
 }
 
 int container_program(const std::vector<std::string>& words) {
-  return words.size() == 2 && words[0] == kContainerProgram ? run_container(words[1]) : -1;
+  if (words.empty() || words[0] != kContainerProgram) return -1;
+  if (words.size() == 2) return run_container(words[1]);
+  if (words.size() != 5 || words[1] != kRemoveLater) return -1;
+  return remove_later({.socket = words[2], .api = words[3]}, words[4]);
+}
+
+Status remove_marked(const EngineAddress& engine, const std::string& mark) {
+  EngineApi api(engine);
+  TRY_SET(const std::vector<std::string> ids, api.list(std::string(kLabelMark) + "=" + mark));
+  for (const std::string& id : ids) TRY(api.remove(id));
+  return {};
 }
 
 namespace {
@@ -178,13 +208,18 @@ Status EngineCarrier::check_binds() const {
 
 Status EngineCarrier::create(Init init) {
   TRY(check_binds());
-  const Here here = look_here();
+  const Here here = look_here(account_);
   const auto variables = own_variables();
   TRY_SET(wire::Json config, container_config(plan_, engine_, here, variables, init));
   auto id = api_.create(plan_.name, config);
   // podman looks for its own at once.
   if (!id && engine_.podman && id.error().message.find("init binary") != std::string::npos) {
     config["HostConfig"].erase("Init");
+    id = api_.create(plan_.name, config);
+  }
+  // Before 3.2 it takes that for a group's name.
+  if (!id && id.error().message.find(kKeepGroups) != std::string::npos) {
+    config["HostConfig"].erase("GroupAdd");
     id = api_.create(plan_.name, config);
   }
   if (!id && id.error().kind == ErrorKind::not_found && !plan_.root.empty()) {
@@ -196,7 +231,24 @@ Status EngineCarrier::create(Init init) {
   }
   if (!id) return std::unexpected(id.error());
   id_ = *std::move(id);
+  // One that cannot be told who runs it runs all the same.
+  if (runs_as(account_, plan_, engine_)) static_cast<void>(add_account().has_value());
   return {};
+}
+
+Status EngineCarrier::add_account() {
+  const auto text = [&](const char* path) -> Result<std::string> {
+    auto found = api_.read_text(id_, path);
+    if (!found && found.error().kind == ErrorKind::not_found) return std::string();
+    return found;
+  };
+  TRY_SET(const std::string passwd, text("/etc/passwd"));
+  TRY_SET(const std::string group, text("/etc/group"));
+  const TempDir files;
+  TRY(write_file(files.path() / "passwd", passwd_with(passwd, account_, kHomeInside)));
+  TRY(write_file(files.path() / "group",
+                 group_with(group, account_, read_file("/etc/group").value_or(""))));
+  return api_.put_files(id_, files.path(), "/etc");
 }
 
 Result<int> EngineCarrier::follow() {

@@ -5,10 +5,18 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/result.h"
 
 namespace trainyard::container {
 
 inline constexpr std::string_view kContainerProgram = "container";
+// `trainyard container --remove SOCKET API MARK`: removes the containers with the mark as soon as
+// the engine there answers; gives up after a day.
+inline constexpr std::string_view kRemoveLater = "--remove";
+
+struct EngineAddress;
+// Ends and removes all containers with the mark.
+Status remove_marked(const EngineAddress& engine, const std::string& mark);
 
 // What a container's exit code does not say, in the file Plan::note: one line that begins so.
 inline constexpr std::string_view kOutOfMemory = "out of memory";

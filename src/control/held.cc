@@ -26,8 +26,9 @@ std::string AllRuns::held_reason(const Environment& environment) const {
 }
 
 Status AllRuns::let_go(std::span<const RunId> held) {
-  return change_held(held, 0, [](db::Transaction& transaction, store::RunHead& head) {
-    return let_go_of(transaction, head);
+  const WallTime now = parts_.clock.wall();
+  return change_held(held, 0, [&](db::Transaction& transaction, store::RunHead& head) {
+    return let_go_of(transaction, head, now);
   });
 }
 

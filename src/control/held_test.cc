@@ -94,7 +94,7 @@ TEST_CASE("a build that fails ends those that are held for it, and no node was t
     CHECK(run.life.error == "environment: no such package: pear (see line 1)");
     CHECK(run.held.empty());
     CHECK(run.attempts.empty());
-    CHECK(kinds(run) == Words{"submitted", "queued", "ended"});
+    CHECK(kinds(run) == Words{"submitted", "queued", "building", "ended"});
   }
   CHECK(yard.status("other") == RunStatus::queued);
   CHECK(yard.control->load("default/lab").queued == 1);

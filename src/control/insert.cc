@@ -57,6 +57,12 @@ Result<Added> insert(db::Transaction& transaction, const Insertion& insertion) {
   if (spec.interactive) head.started = now;
   Added added;
   TRY_SET(added.applied, apply(transaction, head, first, {.at = now, .text = insertion.reason}));
+  // It is given a place when its environment is made: until then its time is the build's.
+  const bool held = !insertion.held.empty();
+  if (held) {
+    TRY(store::add_event(transaction, head, {.at = now, .kind = "building"}));
+    TRY(store::save_run(transaction, head));
+  }
   added.run =
       Run{.id = head.id,
           .number = head.number,
@@ -76,6 +82,7 @@ Result<Added> insert(db::Transaction& transaction, const Insertion& insertion) {
           .started = head.started,
           .events = {{1, now, 0, "submitted", ""},
                      {2, now, 0, spec.interactive ? "running" : "queued", insertion.reason}}};
+  if (held) added.run.events.push_back({3, now, 0, "building", ""});
   return added;
 }
 

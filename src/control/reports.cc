@@ -109,6 +109,8 @@ Status take_gpus(Taking& taking, const Report& report, const std::string& prefix
 Status take_one(Taking& taking, const Report& report) {
   switch (report.kind) {
     case ReportKind::preparing:
+    case ReportKind::building:
+    case ReportKind::built:
     case ReportKind::ready:
     case ReportKind::starting:
     case ReportKind::running:
@@ -210,6 +212,8 @@ Status take_part(Taking& taking, Gang& gang, const Report& report) {
       mine.host = report.host;
       [[fallthrough]];
     case ReportKind::preparing:
+    case ReportKind::building:
+    case ReportKind::built:
     case ReportKind::starting:
     case ReportKind::running:
     case ReportKind::finalizing:

@@ -31,7 +31,9 @@ std::string kind_of(const RunEvent& event) {
 
 // Of a single node's phase.
 bool user_code_may_have_run(std::string_view phase) {
-  return !phase.empty() && phase != to_string(ReportKind::preparing);
+  using enum ReportKind;
+  return !phase.empty() && phase != to_string(preparing) && phase != to_string(building) &&
+         phase != to_string(built);
 }
 
 std::string again_text(const RunEvent& event) {
@@ -102,8 +104,10 @@ Result<Applied> apply(db::Transaction& transaction, store::RunHead& head, const 
   return applied;
 }
 
-Result<Applied> let_go_of(db::Transaction& transaction, store::RunHead& head) {
+Result<Applied> let_go_of(db::Transaction& transaction, store::RunHead& head, WallTime now) {
   head.held.clear();
+  TRY(store::add_event(transaction, head,
+                       {.at = now, .attempt = head.life.attempt, .kind = "queued"}));
   TRY(store::save_run(transaction, head));
   return Applied{{head.id, head.life.attempt}, head.queue, {}, {}};
 }

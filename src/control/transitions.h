@@ -31,7 +31,7 @@ Result<Applied> apply(db::Transaction& transaction, store::RunHead& head, const 
                       const Moment& moment);
 
 // A run that was held is one of its queue as the others are.
-Result<Applied> let_go_of(db::Transaction& transaction, store::RunHead& head);
+Result<Applied> let_go_of(db::Transaction& transaction, store::RunHead& head, WallTime now);
 
 // The fence: `conflict` unless this is the run's newest attempt and it has not ended.
 Status check_live(const store::RunHead& head, const AttemptId& attempt);

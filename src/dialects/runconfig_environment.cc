@@ -173,9 +173,27 @@ class EnvironmentInterpreter {
     environment_.registry.username = text(key + ".username");
     environment_.registry.secret = text(key + ".secret");
     into_.password = text(key + ".password");
+    join_address();
     if (!into_.password.empty() && environment_.registry.address.empty()) {
       error(key + ".password", key + ".password: of which registry? There is no address");
     }
+  }
+
+  // An image without a registry in its name comes from this one. A name's first part is a registry
+  // as docker reads it: with a dot or a colon, or "localhost".
+  void join_address() {
+    std::string_view address = environment_.registry.address;
+    for (const std::string_view scheme : {"https://", "http://"}) {
+      if (address.starts_with(scheme)) address.remove_prefix(scheme.size());
+    }
+    while (address.ends_with('/')) address.remove_suffix(1);
+    std::string& image = environment_.recipe.image;
+    if (address.empty() || image.empty() || image.starts_with('/')) return;
+    const size_t slash = image.find('/');
+    const std::string_view first = std::string_view(image).substr(0, slash);
+    const bool named = slash != std::string::npos &&
+                       (first.find_first_of(".:") != first.npos || first == "localhost");
+    if (!named) image = std::string(address) + "/" + image;
   }
 
   void packages() {

@@ -234,6 +234,20 @@ TEST_CASE("a registry's password is kept apart from the environment") {
             .contains("of which registry?"));
 }
 
+TEST_CASE("a registry's address is joined to an image that names none") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"team/i:1", "r.example/team/i:1"}, {"i:1", "r.example/i:1"},
+      {"r.example/i:1", "r.example/i:1"}, {"other.example/i", "other.example/i"},
+      {"localhost/i", "localhost/i"},     {"localhost:5000/i", "localhost:5000/i"},
+  };
+  for (const auto& [image, expected] : cases) {
+    const Runconfig config =
+        loaded("environment: {docker: {enabled: true, baseImage: '" + std::string(image) +
+               "', baseImageRegistry: {address: 'https://r.example/'}}}\n");
+    CHECK(config.spec.environment.recipe.image == expected);
+  }
+}
+
 TEST_CASE("docker without an image warns, and the packages are installed on the machine") {
   const Runconfig config = loaded(
       "environment: {docker: {enabled: true}, python: {requirementsFile: requirements.txt}}\n");

@@ -75,7 +75,7 @@ constexpr auto kRunconfigKeys = std::to_array<Key>({
     {"environment.docker.arguments", kTexts, kWorks, "",
      "as `docker run` takes them; without docker, `-v` binds folders for the run alone"},
     {"environment.docker.baseImageRegistry.address", kText, kWorks, "*",
-     "where the image comes from", kDocker},
+     "where an image comes from whose name has no registry", kDocker},
     {"environment.docker.baseImageRegistry.username", kText, kWorks, "*", "who asks there",
      kDocker},
     {"environment.docker.baseImageRegistry.password", kText, kWorks, "*",

@@ -37,6 +37,7 @@ struct NodeState {
     unusable,  // It takes no jobs, or did not come: `reason` says why.
   };
   std::string name;
+  std::string address;  // By which others reach it: a number or a name; empty: not known.
   Is is = Is::off;
   std::vector<RunId> runs;  // Ours that are on it.
   std::string reason;       // In words; empty: there is nothing to say.
@@ -50,6 +51,7 @@ struct NodesSeen {
   std::vector<NodeState> nodes;
   int wanted = 0;       // So many are to be up.
   std::string trouble;  // What keeps nodes from being brought up or down; empty: nothing.
+  bool away = false;    // What has the nodes does not answer: `trouble` says so.
 };
 
 // What supervisors of a target do while the server is away. 0: they go on for ever.

@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/text.h"
 #include "engine/slurm/exec.h"
 #include "engine/slurm_engine.h"
 
 namespace trainyard::engine {
 namespace {
 
-constexpr seconds kFirstLook{2};
+constexpr seconds kLookMax{3};  // For whoever wants to see the nodes as they are now.
+constexpr seconds kLookKept{3};
+constexpr seconds kSilent{3};  // A call that takes longer is told.
 constexpr seconds kShelveAfter{60};
 // Over ssh each costs a round trip or three; here one keeps the controller busy.
 constexpr int kSubmittersHere = 1;
@@ -98,11 +101,20 @@ slurm::ScalerOptions SlurmEngine::scaler_options() {
 std::string SlurmEngine::waits_for(const AttemptId& attempt) {
   std::lock_guard lock(mutex_);
   if (collecting_.contains(attempt)) return "what it left in the shared folder is being collected";
-  std::string words = book_.waits_for(attempt, options_.clock.wall());
-  if (!scaler_ || words.empty() || !book_.away().empty()) return words;
+  const std::string silent = silence();
+  std::string words = book_.waits_for(attempt, options_.clock.wall(), silent);
+  if (!scaler_ || words.empty() || !book_.away().empty() || !silent.empty()) return words;
   // Which nodes are on their way says more than Slurm does.
   const std::string nodes = scaler_->words(attempt.str());
   return nodes.empty() ? words : nodes;
+}
+
+std::string SlurmEngine::silence() const {
+  if (!count_trouble_.empty()) return count_trouble_;
+  if (calls_.empty()) return {};
+  const auto waited = options_.clock.steady() - *calls_.begin();
+  if (waited < kSilent) return {};
+  return "nothing was heard from it for " + format_duration(waited);
 }
 
 bool SlurmEngine::may_have_started(const AttemptId& attempt) {
@@ -117,14 +129,22 @@ bool SlurmEngine::may_have_started(const AttemptId& attempt) {
 NodesSeen SlurmEngine::nodes() {
   NodesSeen seen;
   std::unique_lock lock(mutex_);
-  // A compute that was made just now: the first look is under way.
-  changed_.wait_for(lock, kFirstLook, [&] { return counted_; });
+  const SteadyTime now = options_.clock.steady();
+  if ((!counted_ || now - counted_at_ > kLookKept) && silence().empty()) {
+    count_wanted_ = true;
+    ++changes_;
+    changed_.notify_all();
+    changed_.wait_for(lock, kLookMax, [&] { return counted_ && !count_wanted_; });
+  }
   if (scaler_) {
     seen = scaler_->nodes();
   } else {
     seen = slurm::nodes_as_seen(book_.nodes(), options_.compute.partition);
   }
-  if (!book_.away().empty()) seen.trouble = "Slurm does not answer: " + book_.away();
+  if (const std::string why = book_.away().empty() ? silence() : book_.away(); !why.empty()) {
+    seen.trouble = "Slurm does not answer: " + why;
+    seen.away = true;
+  }
   const auto runs = book_.runs_on_nodes();
   for (NodeState& node : seen.nodes) {
     if (const auto found = runs.find(node.name); found != runs.end()) node.runs = found->second;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -70,6 +71,20 @@ class SlurmEngine : public Engine {
     changed_.notify_all();
   }
 
+  // A call of Slurm's programs; whoever looks meanwhile sees how long it takes.
+  template <class F>
+  auto call(F&& f) {
+    std::unique_lock lock(mutex_);
+    const auto under_way = calls_.insert(options_.clock.steady());
+    lock.unlock();
+    auto result = std::forward<F>(f)();
+    lock.lock();
+    calls_.erase(under_way);
+    return result;
+  }
+  // With the lock: why Slurm seems not to answer; empty: it does.
+  std::string silence() const;
+
   slurm::Patience patience() const;
   slurm::ScalerOptions scaler_options();
   void heed_tunnel();
@@ -97,6 +112,10 @@ class SlurmEngine : public Engine {
   std::condition_variable_any changed_;
   uint64_t changes_ = 0;  // Held by mutex_, as are these.
   bool counted_ = false;  // The nodes, once; or they could not be.
+  SteadyTime counted_at_{};
+  std::string count_trouble_;        // Why the last count failed; empty: it did not.
+  bool count_wanted_ = false;        // Somebody looks at the nodes now.
+  std::multiset<SteadyTime> calls_;  // When the calls under way were begun.
   slurm::Book book_;
   // Those of which nodes have left something in the shared folder.
   std::map<AttemptId, Going> collecting_;

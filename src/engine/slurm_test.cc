@@ -47,8 +47,8 @@ class FakePrograms : public slurm::Commands {
   }
   Result<std::vector<slurm::Node>> nodes() override {
     return slurm::parse_nodes(
-        "n1|spot*|idle|4|4000|gpu:2|1:00:00|none\n"
-        "n2|spot*|mixed|8|2000|(null)|1:00:00|none\n");
+        "n1|spot*|idle|4|4000|gpu:2|1:00:00|10.0.0.1|none\n"
+        "n2|spot*|mixed|8|2000|(null)|1:00:00|10.0.0.2|none\n");
   }
   Status cancel(const std::string& name, int64_t) override {
     std::lock_guard lock(mutex_);

@@ -51,7 +51,8 @@ void SlurmEngine::submit(const std::vector<slurm::JobPlan>& plans) {
   for (const slurm::JobPlan& plan : plans) attempts.push_back(plan.attempt);
   const std::string first = attempts.front().str();
   const size_t others = attempts.size() - 1;
-  const Result<int64_t> number = options_.commands->submit(job_script(plans));
+  const std::string script = job_script(plans);
+  const Result<int64_t> number = call([&] { return options_.commands->submit(script); });
   if (number) {
     options_.log.info("slurm job submitted",
                       {{"attempt", first}, {"others", others}, {"number", *number}});
@@ -95,6 +96,7 @@ void SlurmEngine::watch(std::stop_token stop) {
     const uint64_t seen = changes_;
     const SteadyTime now = options_.clock.steady();
     if (book_.anything_waits()) next_count_ = std::min(next_count_, last_count_ + kCountWaiting);
+    if (count_wanted_) next_count_ = std::min(next_count_, last_count_ + count_pause_);
     const bool wanted = scaler_ && book_.anything_wanted();
     if (wanted || (scaler_ && scaler_->looks_often())) {
       next_count_ = std::min(next_count_, last_count_ + count_pause_);
@@ -154,7 +156,7 @@ bool SlurmEngine::cancel_one() {
 
 void SlurmEngine::look() {
   const SteadyTime begun = options_.clock.steady();
-  const Result<std::vector<Job>> jobs = options_.commands->queue();
+  const Result<std::vector<Job>> jobs = call([&] { return options_.commands->queue(); });
   if (!jobs && answered_) {
     options_.log.warn("slurm does not answer",
                       {{"target", options_.compute.name}, {"error", jobs.error().message}});
@@ -166,15 +168,20 @@ void SlurmEngine::look() {
 void SlurmEngine::count(SteadyTime now) {
   last_count_ = now;
   next_count_ = now + kCountIdle;
-  Result<std::vector<Node>> nodes = options_.commands->nodes();
+  Result<std::vector<Node>> nodes = call([&] { return options_.commands->nodes(); });
+  const SteadyTime end = options_.clock.steady();
+  count_pause_ = std::max<microseconds>((end - now) * kCountShare, kCountOften);
   if (scaler_) {
     if (nodes) scaler_->saw(*nodes, now);
-    const SteadyTime end = options_.clock.steady();
-    count_pause_ = std::max<microseconds>((end - now) * kCountShare, kCountOften);
     next_count_ = end + kCountNone;
   }
+  const bool failed = !nodes && nodes.error().kind != ErrorKind::cancelled;
+  if (failed) next_count_ = end + kCountWaiting;
   note([&](SteadyTime) {
     counted_ = true;
+    counted_at_ = end;
+    count_wanted_ = false;
+    count_trouble_ = failed ? nodes.error().message : std::string();
     if (nodes) book_.counted(*std::move(nodes));
   });
 }

@@ -162,7 +162,7 @@ std::string without_colours(std::string_view text) {
 
 bool is_built(const Recipe& recipe) {
   return !recipe.dockerfile.empty() || !recipe.context.empty() || !recipe.requirements.empty() ||
-         !recipe.conda.empty();
+         !recipe.conda.empty() || !recipe.python.empty();
 }
 
 // An image that is a file has to be the one that the recipe's hash stands for.

@@ -24,6 +24,31 @@ cd /trainyard
 die() { echo "error: $1"; exit 1; }
 if [ -e ca.pem ]; then export PIP_CERT=$PWD/ca.pem SSL_CERT_FILE=$PWD/ca.pem; fi
 )";
+// A conda file's python=, as conda reads it: "3.8" is any 3.8.x, ">=3.8,<3.10" is a range. Another
+// interpreter cannot be put beside the packages of an image.
+constexpr std::string_view kCheckPython = R"(import sys
+
+def numbers(text):
+    return [int(part) for part in text.split(".") if part.isdigit()]
+
+def fits(one, has):
+    op = one[:len(one) - len(one.lstrip("<>=!~"))]
+    want = numbers(one[len(op):])
+    same = has[:len(want)] == want
+    if op in (">", ">=", "<", "<="):
+        return (op.endswith("=") and same) or (not same and (has > want) == (op[0] == ">"))
+    return same != (op == "!=")
+
+wanted = open("python.txt").read().strip()
+has = list(sys.version_info[:3])
+if not all(fits(one.strip(), has) for one in wanted.split(",")):
+    print("error: the conda file asks for python %s, and the image has %s: name an image with that "
+          "Python, or leave python out of the file" % (wanted, ".".join(map(str, has))))
+    sys.exit(1)
+)";
+constexpr std::string_view kFindPython = R"(
+py=$(command -v python3 || command -v python) || die "the image has no Python"
+)";
 constexpr std::string_view kInstallConda = R"(
 conda=$(command -v mamba || command -v conda || command -v micromamba) ||
   die "the image has no conda"
@@ -33,7 +58,6 @@ case $conda in
 esac
 )";
 constexpr std::string_view kInstallPip = R"(
-py=$(command -v python3 || command -v python) || die "the image has no Python"
 "$py" -m pip --version > /dev/null 2>&1 || die "the Python of the image has no pip"
 export PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1
 export PIP_NO_CACHE_DIR=1 PIP_NO_INPUT=1
@@ -95,6 +119,12 @@ ImageLayer packages_layer(const Environment& environment, const std::string& ima
   layer.arguments = proxy_arguments(settings);
   std::string text = "FROM " + image + "\nUSER root\n";
   std::string script(kBegin);
+  if (!recipe.python.empty() || !recipe.requirements.empty()) script += kFindPython;
+  if (!recipe.python.empty()) {
+    layer.files["check_python.py"] = kCheckPython;
+    layer.files["python.txt"] = recipe.python;
+    script += "\"$py\" check_python.py\n";
+  }
   if (has_conda(recipe)) {
     layer.files["conda.yml"] = conda_file(recipe);
     script += kInstallConda;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/hash.h"
 #include "base/text.h"
@@ -299,6 +300,31 @@ TEST_CASE("packages on an image are a layer that leaves its user as it was") {
   CHECK(dockerfile.find("ARG PIP_INDEX_URL\n") != std::string::npos);
   CHECK(layer.arguments.at("PIP_INDEX_URL") == "http://index");
   CHECK(layer.arguments.at("https_proxy") == "http://proxy");
+}
+
+TEST_CASE("a conda file's python is checked against the image's, and not dropped") {
+  const Settings settings;
+  Environment environment;
+  environment.recipe.image = "base";
+  CHECK(!packages_layer(environment, "base", {}, settings).files.contains("check_python.py"));
+  environment.recipe.python = ">=3.8,<3.10";
+  const ImageLayer layer = packages_layer(environment, "base", {}, settings);
+  CHECK(layer.files.at("python.txt") == ">=3.8,<3.10");
+  CHECK(layer.files.at("install").find("\"$py\" check_python.py\n") != std::string::npos);
+  TempDir dir;
+  REQUIRE(write_file(dir.path() / "check_python.py", layer.files.at("check_python.py")));
+  const std::string run = "cd '" + dir.path().string() + "' && python3 check_python.py > said";
+  const std::pair<const char*, bool> cases[] = {
+      {"3", true},           {">=3.6", true}, {">=3.6,<4", true}, {"2.7", false},
+      {">=2.7,<3.0", false}, {"!=3", false},  {"<4", true},       {"3.999", false},
+  };
+  for (const auto& [python, fits] : cases) {
+    CAPTURE(python);
+    REQUIRE(write_file(dir.path() / "python.txt", python));
+    CHECK((std::system(run.c_str()) == 0) == fits);
+    const std::string said = read_file(dir.path() / "said").value_or("");
+    CHECK(said.starts_with("error: the conda file asks for python " + std::string(python)) != fits);
+  }
 }
 
 TEST_CASE("a link in a build folder has the server read no file of its own") {

@@ -10,7 +10,9 @@
 namespace trainyard::env {
 namespace {
 
-constexpr size_t kWordsMax = 4000;  // Of a resolver that explains itself at length.
+// Of a build that prints at length: what failed is in its first line, why in its last ones.
+constexpr size_t kHeadMax = 300;
+constexpr size_t kTailMax = 900;
 constexpr size_t kLinesShown = 20;  // Of one that does not say where its error begins.
 
 constexpr auto kDiskFull =
@@ -40,6 +42,14 @@ bool begins_error(std::string_view line) {
          line.starts_with("critical ") || line.starts_with("error ") || line.ends_with("Error:");
 }
 
+// Cut between words: they are for people.
+std::string shortened(const std::string& words) {
+  if (words.size() <= kHeadMax + kTailMax) return words;
+  const std::string head = words.substr(0, words.rfind(' ', kHeadMax));
+  const size_t tail = words.find(' ', words.size() - kTailMax);
+  return to_utf8(head) + " […]" + to_utf8(words.substr(std::min(tail, words.size())));
+}
+
 // Its error without the drawing around it, as one paragraph. pip says ERROR on many lines, uv once.
 std::string own_words(const std::vector<std::string>& printed) {
   auto first = std::ranges::find_if(printed, begins_error);
@@ -49,7 +59,7 @@ std::string own_words(const std::vector<std::string>& printed) {
     first = printed.end() - static_cast<std::ptrdiff_t>(shown);
   }
   std::string words;
-  for (; first != printed.end() && words.size() < kWordsMax; ++first) {
+  for (; first != printed.end(); ++first) {
     std::string_view line = trim(*first);
     bool begins = !marked;  // Without marks every line is a sentence of its own.
     for (const std::string_view mark :
@@ -64,7 +74,7 @@ std::string own_words(const std::vector<std::string>& printed) {
     if (!words.empty()) words += begins && open ? ": " : " ";
     words += line;
   }
-  return words;
+  return shortened(words);
 }
 
 bool is_word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; }

@@ -58,6 +58,16 @@ TEST_CASE("a package is named only as a whole word") {
   CHECK(error.message == "r.txt:3: b: the wheel of b cannot be built by pytest");
 }
 
+TEST_CASE("of a long log the first words and the last ones are kept") {
+  Lines printed = {"error: Failed to build `broken==1`", "  cause: The build backend failed"};
+  for (int i = 0; i < 500; ++i) printed.push_back("compiling unit " + std::to_string(i));
+  printed.push_back("ValueError: no compiler");
+  const Error error = explain_failure("uv", 1, printed, {"broken==1  # r.txt:4"});
+  CHECK(error.message.size() < 1300);
+  CHECK(error.message.starts_with("r.txt:4: broken==1: Failed to build `broken==1`: The build "));
+  CHECK(error.message.ends_with("compiling unit 499 ValueError: no compiler"));
+}
+
 TEST_CASE("one that says nothing is told by its exit code, one without a mark by its last lines") {
   CHECK(explain_failure("uv", 137, {}, {}).message == "uv: ended with exit code 137");
   CHECK(explain_failure("conda", 1, {"Looking", "it broke"}, {}).message ==

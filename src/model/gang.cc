@@ -6,6 +6,8 @@
 namespace trainyard {
 namespace {
 
+constexpr size_t kWarningsMax = 10;  // Of all nodes together, each once.
+
 std::string name_of(const NodePart& part) {
   return "node " + (part.host.name.empty() ? std::to_string(part.node) : part.host.name);
 }
@@ -113,6 +115,7 @@ AttemptEnd combine(std::span<const NodePart> parts) {
     end.ranks.clear();
   }
   end.outputs.clear();
+  end.warnings.clear();
   end.ranks_started = any_started(parts);
   end.cpu_seconds = 0;
   end.memory_peak_bytes = 0;
@@ -121,6 +124,10 @@ AttemptEnd combine(std::span<const NodePart> parts) {
     end.cpu_seconds += part.end->cpu_seconds;
     end.memory_peak_bytes += part.end->memory_peak_bytes;
     end.ranks.insert(end.ranks.end(), part.end->ranks.begin(), part.end->ranks.end());
+    for (const std::string& warning : part.end->warnings) {
+      const bool known = std::ranges::find(end.warnings, warning) != end.warnings.end();
+      if (!known && end.warnings.size() < kWarningsMax) end.warnings.push_back(warning);
+    }
   }
   std::ranges::sort(end.ranks, {}, &RankExit::rank);
   const bool stopped_for_nothing =

@@ -102,7 +102,10 @@ TEST_CASE("the first rank to fail is the run's failure") {
   nodes[2].failed_at = WallTime(seconds(10));
   nodes[3].end = exited(3, 0);
   for (NodePart& part : nodes) part.end->cpu_seconds = 2;
+  nodes[0].end->warnings = {"a"};
+  nodes[3].end->warnings = {"a", "b"};
   const AttemptEnd end = combine(nodes);
+  CHECK(end.warnings == std::vector<std::string>{"a", "b"});
   CHECK(end.cause == EndCause::exited);
   CHECK(end.exit_code == 42);
   CHECK(end.rank == 2);

@@ -20,8 +20,10 @@ constexpr std::array<Name<EndCause>, 9> kCauses = {{
     {EndCause::peer_failed, "peer_failed"},
 }};
 
-constexpr std::array<Name<ReportKind>, 8> kReportKinds = {{
+constexpr std::array<Name<ReportKind>, 10> kReportKinds = {{
     {ReportKind::preparing, "preparing"},
+    {ReportKind::building, "building"},
+    {ReportKind::built, "built"},
     {ReportKind::ready, "ready"},
     {ReportKind::starting, "starting"},
     {ReportKind::running, "running"},

@@ -40,6 +40,9 @@ enum class EndCause {
 std::string_view to_string(EndCause cause);
 Result<EndCause> end_cause_from(std::string_view name);
 
+// Precedes a rank's last lines in AttemptEnd::error: whoever has shown the console cuts there.
+inline constexpr std::string_view kLastLinesHead = "; its last lines:\n";
+
 // What an attempt came to.
 struct AttemptEnd {
   EndCause cause = EndCause::exited;
@@ -76,6 +79,8 @@ struct AttemptEnd {
 // numbers of what a journal keeps must not depend on them.
 enum class ReportKind {
   preparing,    // The supervisor is there and stages code.
+  building,     // Its environment is being built: the supervisor waits for it.
+  built,        // And is ready; the supervisor prepares the rest.
   ready,        // Of several nodes: code is staged, `host` is set; it waits for Orders::go.
   starting,     // Ranks are being launched.
   running,      // All ranks run; `node` is set.

@@ -12,10 +12,12 @@ struct PhaseRow {
 };
 
 // Which phase begins with which event; the others ("submitted", "cancel_requested") end none.
-constexpr std::array<PhaseRow, 6> kPhases = {{
+constexpr std::array<PhaseRow, 8> kPhases = {{
     {"queued", "queue", "waited for its turn"},
     {"provisioning", "provision", "its supervisor was started"},
     {"preparing", "prepare", "its code was copied to the node"},
+    {"building", "build", "its environment was waited for"},
+    {"built", "prepare", "its files were put in place"},
     {"starting", "start", "its processes were started"},
     {"running", "run", "its processes ran"},
     {"finalizing", "capture", "its outputs and logs were kept"},
@@ -38,16 +40,21 @@ constexpr std::array<std::pair<Role, std::string_view>, 3> kRoles = {{
 
 std::vector<Phase> timeline(const Run& run, WallTime now) {
   std::vector<Phase> phases;
-  for (const RunEventRecord& event : run.events) {
+  for (size_t i = 0; i < run.events.size(); ++i) {
+    const RunEventRecord& event = run.events[i];
     const PhaseRow* row = phase_of(event.kind);
     const bool over = event.kind == "ended";
     if (row == nullptr && !over) continue;
+    // A run that is held for its build from the first moment did not wait for its turn before it.
+    const bool builds = row != nullptr && row->phase == "build";
+    if (builds && !phases.empty() && phases.back().started == event.at) phases.pop_back();
     // The first phase begins with the run itself, so that all of them add up to its whole time.
     const WallTime at = phases.empty() && !over ? run.created : event.at;
     if (!phases.empty() && !phases.back().ended) phases.back().ended = at;
     if (over) break;
     std::string text = event.text.empty() ? std::string(row->text) : event.text;
-    if (row->phase == "prepare" && !run.spec.preparation.empty()) {
+    const bool builds_next = i + 1 < run.events.size() && run.events[i + 1].kind == "building";
+    if (row->phase == "prepare" && !run.spec.preparation.empty() && !builds_next) {
       text += ", and its job preparation ran";
     }
     phases.push_back({std::string(row->phase), event.attempt, at, std::nullopt, text});

@@ -15,7 +15,7 @@
 namespace trainyard {
 
 // One entry of a run's history. `kind` is "submitted", "queued", "provisioning", "preparing",
-// "starting", "running", "finalizing", "lost", "cancel_requested", "ended".
+// "building", "built", "starting", "running", "finalizing", "lost", "cancel_requested", "ended".
 struct RunEventRecord {
   int64_t seq = 0;  // Per run, from 1, without gaps.
   WallTime at{};
@@ -26,7 +26,7 @@ struct RunEventRecord {
 
 // One stretch of a run's time. Phases follow each other without gaps, from createdAt to endedAt.
 struct Phase {
-  std::string name;  // queue, provision, prepare, start, run, capture
+  std::string name;  // queue, provision, prepare, build, start, run, capture
   int attempt = 0;
   WallTime started{};
   std::optional<WallTime> ended;

@@ -140,6 +140,8 @@ Result<Step> on(const RunLife& life, const Reported& event) {
     case ReportKind::finalizing:
       reach(RunStatus::finalizing);
       break;
+    case ReportKind::building:
+    case ReportKind::built:
     case ReportKind::ready:
     case ReportKind::sample:
     case ReportKind::rank_failed:

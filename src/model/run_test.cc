@@ -55,6 +55,37 @@ TEST_CASE("a run made again after a lost attempt has its queue phase twice") {
   CHECK(!phases[3].ended);
 }
 
+TEST_CASE("the time of a build is a phase of its own, in the queue and on a node") {
+  const auto names = [](const std::vector<Phase>& phases) {
+    std::vector<std::string> all;
+    for (const Phase& phase : phases) all.push_back(phase.name);
+    return all;
+  };
+  Run here = run_with({{1, at(0), 0, "queued", ""},
+                       {2, at(1), 1, "provisioning", ""},
+                       {3, at(2), 1, "preparing", ""},
+                       {4, at(3), 1, "building", ""},
+                       {5, at(60), 1, "built", ""},
+                       {6, at(61), 1, "starting", ""},
+                       {7, at(62), 1, "ended", ""}},
+                      RunStatus::completed);
+  here.spec.preparation = "make";
+  const std::vector<Phase> phases = timeline(here, at(99));
+  CHECK(names(phases) ==
+        std::vector<std::string>{"queue", "provision", "prepare", "build", "prepare", "start"});
+  CHECK(phases[2].text == "its code was copied to the node");
+  CHECK(phases[3].text == "its environment was waited for");
+  CHECK(*phases[3].ended - phases[3].started == milliseconds(57));
+  CHECK(phases[4].text.ends_with("its job preparation ran"));
+  const Run held = run_with({{1, at(0), 0, "submitted", ""},
+                             {2, at(0), 0, "queued", "environment 8f31c0 is to be built"},
+                             {3, at(0), 0, "building", ""},
+                             {4, at(60), 0, "queued", ""},
+                             {5, at(61), 1, "provisioning", ""}},
+                            RunStatus::provisioning);
+  CHECK(names(timeline(held, at(99))) == std::vector<std::string>{"build", "queue", "provision"});
+}
+
 TEST_CASE("a waiting phase says why") {
   Run run = run_with({{1, at(0), 0, "queued", ""}}, RunStatus::queued);
   run.reason = "waits for 2 CPUs: 1 free of 2; position 3";

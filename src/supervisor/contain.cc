@@ -8,12 +8,11 @@
 #include "container/arguments.h"
 #include "container/bubblewrap.h"
 #include "container/docker_runtime.h"
+#include "container/engine_api.h"
 #include "container/private_view.h"
 
 namespace trainyard::supervisor {
 namespace {
-
-constexpr const char* kChoice = "TRAINYARD_CONTAINER_RUNTIME";
 
 Result<std::unique_ptr<container::Runtime>> by_engine(const std::string& program,
                                                       const Variables& variables) {
@@ -48,12 +47,13 @@ std::string parent_slash(std::string folder) {
 
 Result<std::unique_ptr<container::Runtime>> open_runtime(const Variables& variables) {
   TRY_SET(const fs::path program, self_path());
-  const auto chosen = variables.find(kChoice);
+  const auto chosen = variables.find(container::kRuntimeVariable);
   const std::string choice = chosen != variables.end() ? chosen->second : "";
   if (choice == "docker" || choice == "podman") return by_engine(program, variables);
   if (choice == "bubblewrap") return container::Bubblewrap::open(program);
   if (!choice.empty()) {
-    return fail(ErrorKind::invalid, std::string(kChoice) + " is '" + choice + "'",
+    return fail(ErrorKind::invalid,
+                std::string(container::kRuntimeVariable) + " is '" + choice + "'",
                 "It may be docker, podman or bubblewrap.");
   }
   auto engine = by_engine(program, variables);
@@ -68,7 +68,8 @@ Result<std::unique_ptr<container::Runtime>> open_runtime(const Variables& variab
 
 Variables runtime_variables(const Assignment& assignment) {
   Variables variables = assignment.spec.environment_variables;
-  for (const char* name : {kChoice, "DOCKER_HOST", "CONTAINER_HOST", "XDG_RUNTIME_DIR"}) {
+  for (const char* name :
+       {container::kRuntimeVariable, "DOCKER_HOST", "CONTAINER_HOST", "XDG_RUNTIME_DIR"}) {
     const char* value = std::getenv(name);
     if (value != nullptr) variables.emplace(name, value);
   }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "model/assignment.h"
+#include "runtime/memory_group.h"
 #include "runtime/ranks.h"
 #include "supervisor/environment.h"
 #include "supervisor/history.h"
@@ -20,6 +21,7 @@
 #include "supervisor/secrets.h"
 #include "supervisor/spool.h"
 #include "supervisor/system_log.h"
+#include "supervisor/unkept_files.h"
 #include "supervisor/uplink.h"
 
 namespace trainyard::supervisor {
@@ -49,7 +51,11 @@ struct Context {
   std::optional<SteadyTime> prepared_since;  // When the preparation began: time limits count it.
   std::vector<Host> hosts;         // Every node, once the ranks may start; for ranks that meet.
   std::optional<HeldPorts> ports;  // This node's, until the ranks start.
-  std::unique_ptr<OrdersWatch> orders;       // While the ranks live, or are waited for.
+  int64_t memory_limit = 0;        // Of the ranks on this node; 0: none that is ours to keep.
+  std::optional<runtime::MemoryGroup> memory_group;  // None: their memory is watched.
+  std::unique_ptr<OrdersWatch> orders;               // While the ranks live, or are waited for.
+  // The working folder's when the ranks started; none after another supervisor started them.
+  std::optional<WorkingFiles> files_before;
   std::optional<client::ExecSetting> execs;  // For commands beside the ranks, once those are begun.
 
   // Writes it down. A full disk stops the attempt.

@@ -115,6 +115,12 @@ void add_distribution(const RunSpec& spec, const RankPlace& place, const std::st
   variables["AZ_BATCHAI_PYTORCH_BACKEND"] = spec.resources.gpus > 0 ? "nccl" : "gloo";
   add_tensorflow(spec, place, variables);
   if (spec.nodes > 1) add_several_nodes(place, variables);
+  if (spec.distribution == "mpi") {
+    // Scripts for Azure's MPI jobs read them, on one node too.
+    variables.try_emplace("AZ_BATCH_MASTER_NODE", host_and_port(master, master.port));
+    const bool alone = master.address.starts_with("127.");
+    variables.try_emplace("NCCL_SOCKET_IFNAME", alone ? "lo" : "^docker0,lo");
+  }
   add_slurm(rank, size, place, variables);
 }
 

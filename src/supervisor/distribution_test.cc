@@ -68,6 +68,21 @@ TEST_CASE("on one node nothing speaks of several") {
   CHECK(variables.at("MASTER_ADDR") == "10.0.0.4");
 }
 
+TEST_CASE("an MPI job has Azure's variables on one node too") {
+  Variables one;
+  const Host here{.name = "n1", .address = "127.0.0.1", .port = 5000};
+  const RunSpec spec{.nodes = 1, .distribution = "mpi"};
+  add_distribution(spec, {.node = 0, .local_rank = 0, .hosts = {here}}, "/a/hosts", one);
+  CHECK(one.at("AZ_BATCH_MASTER_NODE") == "127.0.0.1:5000");
+  CHECK(one.at("AZ_BATCHAI_MPI_MASTER_NODE") == "127.0.0.1");
+  CHECK(one.at("NCCL_SOCKET_IFNAME") == "lo");
+  const RunSpec three{.nodes = 3, .distribution = "mpi"};
+  CHECK(variables_of(three, 1, 0).at("NCCL_SOCKET_IFNAME") == "^docker0,lo");
+  // A job's own choice stays.
+  CHECK(variables_of(three, 1, 0, {{"NCCL_SOCKET_IFNAME", "ib0"}}).at("NCCL_SOCKET_IFNAME") ==
+        "ib0");
+}
+
 TEST_CASE("each kind of TensorFlow's tasks counts from 0, wherever its tasks are") {
   const RunSpec spec{
       .nodes = 3, .processes_per_node = 1, .distribution = "tensorflow", .parameter_servers = 4};

@@ -6,18 +6,20 @@
 namespace trainyard::supervisor {
 namespace {
 
-std::string lines_of(const Context& context, const RankExit& failed) {
+struct ConsoleEnd {
+  std::string lines;
+  std::string exception;
+};
+
+ConsoleEnd console_end(const Context& context, const RankExit& failed) {
   const auto local = static_cast<size_t>(failed.rank - context.global_rank(0));
   if (local >= context.spools.size()) return {};
   const Spool& spool = *context.spools[local];
   const Result<std::string> tail = spool.tail();
-  return tail ? last_lines(*tail, tail->size() == spool.size()) : std::string();
-}
-
-// Of several ranks one does not know where to look.
-std::string lines_of_failure(const Context& context) {
-  const RankExit* failed = first_failure(context.facts);
-  return failed == nullptr || context.facts.node.empty() ? "" : lines_of(context, *failed);
+  if (!tail) return {};
+  // Python exits with 1 of an exception.
+  return {last_lines(*tail, tail->size() == spool.size()),
+          failed.exit_code == 1 ? python_exception(*tail) : std::string()};
 }
 
 // What a rank's exit code does not say: its container was out of memory, or there was none; nor a
@@ -29,10 +31,18 @@ std::string note_of_failure(const Context& context) {
       read_file(context.layout.note(std::to_string(failed->rank))).value_or("");
   std::string note(trim(text));
   if (!note.ends_with(container::kBubblewrapFailed)) return note;
-  for (const std::string& line : split(lines_of(context, *failed), '\n')) {
+  for (const std::string& line : split(context.facts.last_lines, '\n')) {
     if (line.starts_with(container::kBubblewrapSays)) return note + ": " + line;
   }
   return note;
+}
+
+// Of a run that ended by itself: a canceled one's half-written files are not missed.
+std::string unkept_files(const Context& context, const AttemptEnd& end) {
+  const bool by_itself = end.cause == EndCause::exited && !context.facts.exits.empty();
+  if (!by_itself || !context.files_before || !context.assignment.spec.keep_outputs) return {};
+  const auto after = working_files(context.layout.work());
+  return after ? unkept_warning(*context.files_before, *after) : std::string();
 }
 
 }  // namespace
@@ -48,11 +58,18 @@ void end_attempt(Context& context) {
   if (drained.outcome == given_up) {
     context.facts.logs_error = "logs are not whole: " + drained.why;
   }
-  context.facts.last_lines = lines_of_failure(context);
+  if (const RankExit* failed = first_failure(context.facts)) {
+    ConsoleEnd console = console_end(context, *failed);
+    context.facts.last_lines = std::move(console.lines);
+    context.facts.exception = std::move(console.exception);
+  }
   context.facts.note = note_of_failure(context);
   Report report;
   report.kind = ReportKind::ended;
   report.end = conclude(context.facts);
+  if (std::string warning = unkept_files(context, report.end); !warning.empty()) {
+    report.end.warnings.push_back(std::move(warning));
+  }
   context.report(std::move(report));
   confirm_end(context, std::move(drained));
 }

@@ -1,5 +1,6 @@
 #include "supervisor/last_lines.h"
 
+#include <cctype>
 #include <vector>
 
 #include "base/text.h"
@@ -9,6 +10,9 @@ namespace {
 
 constexpr size_t kLinesMax = 10;
 constexpr size_t kBytesMax = 2048;
+constexpr size_t kExceptionMax = 300;
+// An older traceback was caught: it is not why the rank ended.
+constexpr size_t kExceptionDistanceMax = 4096;
 
 // What a terminal would show of it in the end.
 std::string_view overwritten(std::string_view line) {
@@ -44,6 +48,26 @@ std::string last_lines(std::string_view tail, bool whole) {
     tail = first ? std::string_view() : tail.substr(0, end);
   }
   return text;
+}
+
+std::string python_exception(std::string_view tail) {
+  constexpr std::string_view kFrame = "  File \"";
+  size_t at = tail.rfind(kFrame);
+  while (at != std::string_view::npos && at > 0 && tail[at - 1] != '\n') {
+    at = tail.rfind(kFrame, at - 1);
+  }
+  // Frames, source lines and marks are indented; the exception follows them.
+  while (at != std::string_view::npos && at < tail.size() && tail[at] == ' ') {
+    at = tail.find('\n', at);
+    if (at != std::string_view::npos) at += 1;
+  }
+  if (at == std::string_view::npos || at >= tail.size()) return {};
+  if (tail.size() - at > kExceptionDistanceMax) return {};
+  const std::string_view line = overwritten(tail.substr(at, tail.find('\n', at) - at));
+  if (line.empty() || (std::isalpha(static_cast<unsigned char>(line[0])) == 0 && line[0] != '_')) {
+    return {};
+  }
+  return to_utf8(line.substr(0, kExceptionMax));
 }
 
 }  // namespace trainyard::supervisor

@@ -48,3 +48,22 @@ TEST_CASE("what is told is valid UTF-8, whatever was printed and wherever it is 
 TEST_CASE("of a progress bar its last state is told") {
   CHECK(last_lines("start\n 10%\r 50%\r100%\r\nend\r\n", true) == "start\n100%\nend");
 }
+
+TEST_CASE("a Python exception is the line after the last traceback's frames") {
+  CHECK(python_exception("epoch 1\nTraceback (most recent call last):\n  File \"t.py\", line 3, in "
+                         "<module>\n    main()\n    ~~~~^^\n  File \"t.py\", line 2, in main\n"
+                         "    raise ValueError(\"no data\")\nValueError: no data\n") ==
+        "ValueError: no data");
+  CHECK(
+      python_exception("  File \"t.py\", line 1\n    x x\n      ^\nSyntaxError: invalid syntax") ==
+      "SyntaxError: invalid syntax");
+  CHECK(python_exception(
+            "  File \"a\", line 1\n    x\nKeyError: 'a'\n\nDuring handling\n\n"
+            "Traceback (most recent call last):\n  File \"a\", line 2\n    y\nmine.Boom\n"
+            "a note\n") == "mine.Boom");
+  CHECK(python_exception("epoch 1\nepoch 2\n").empty());
+  CHECK(python_exception("  File \"t.py\", line 1\n    x").empty());
+  CHECK(python_exception("  File \"t.py\", line 1\n    x\nOldError: caught\n" +
+                         std::string(5000, '.'))
+            .empty());
+}

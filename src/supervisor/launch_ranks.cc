@@ -7,6 +7,7 @@ namespace trainyard::supervisor {
 // Says the word: init stands ready since we were started, and answers to watch_ranks().
 Status launch_ranks(Context& context) {
   TRY_SET(std::vector<runtime::RankCommand> commands, plan_ranks(context));
+  context.files_before = working_files(context.layout.work());
   context.ports.reset();
   place_ranks(context);
   // Before the word: whoever reads the journal later must not believe that nothing ran.

@@ -13,7 +13,8 @@ void conclude_exits(const Facts& facts, AttemptEnd& end) {
   end.signal = failed->signal;
   end.rank = failed->rank;
   end.error = describe(*failed) + (facts.node.empty() ? "" : " on node " + facts.node);
-  if (!facts.note.empty()) end.error += ": " + facts.note;
+  const std::string& why = facts.note.empty() ? facts.exception : facts.note;
+  if (!why.empty()) end.error += ": " + why;
 }
 
 void add_sentence(std::string& text, const std::string& sentence) {
@@ -50,7 +51,7 @@ AttemptEnd conclude(const Facts& facts) {
   add_sentence(end.error, facts.outputs_error);
   add_sentence(end.error, facts.logs_error);
   if (end.rank >= 0 && !facts.last_lines.empty()) {
-    end.error += "; its last lines:\n" + facts.last_lines;
+    end.error += std::string(kLastLinesHead) + facts.last_lines;
   }
   return end;
 }

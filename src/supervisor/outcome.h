@@ -35,9 +35,9 @@ struct Facts {
   std::string outputs_error;  // Why they were not kept.
   std::string logs_error;     // Why the logs are not whole.
   std::string note;           // What the first failure's container says of its end.
-  // ---- of several ranks ----
-  std::string node;        // Its name; empty: it is the only rank.
-  std::string last_lines;  // Of the first rank to fail.
+  std::string last_lines;     // Of the first rank to fail.
+  std::string exception;      // Of the same, where it is Python's.
+  std::string node;           // Its name, of several ranks; empty: there is one rank.
   double cpu_seconds = 0;
   int64_t memory_peak_bytes = 0;
 };

@@ -42,12 +42,16 @@ class Asking {
       TRY(context_.try_until_answered(ask));
       keep_log(stand.log);
       query.log_from = stand.log_next;
-      if (stand.state == "ready") return std::move(stand.realised);
+      if (stand.state == "ready") {
+        if (std::exchange(building_, false)) context_.report(ReportKind::built);
+        return std::move(stand.realised);
+      }
       if (stand.state == "failed") {
         Error& error = stand.error;
         if (!error.hint.empty()) error.message += " (" + error.hint + ")";
         return std::unexpected(std::move(error));
       }
+      if (!std::exchange(building_, true)) context_.report(ReportKind::building);
       if (context_.stops_early()) return fail(ErrorKind::cancelled, "it is not wanted any more");
       query.begins = false;
       query.wait = kEnvironmentWait;
@@ -88,6 +92,7 @@ class Asking {
   http::Client client_;
   client::AttemptApi server_;
   uint64_t sent_ = 0;
+  bool building_ = false;
 };
 
 bool has_root(const env::Shelf::Held& held) {

@@ -173,10 +173,10 @@ std::string failure_text(const Context& context, const runtime::RankEnded& ended
            (name != nullptr ? " (SIG" + std::string(name) + ")" : "");
   }
   if (context.assignment.spec.nodes > 1) text += " on node " + context.facts.node;
-  if (context.environment.runtime) {
-    const std::string note = read_file(context.layout.note(std::string(kPreparation))).value_or("");
-    if (!trim(note).empty()) return text + ": " + std::string(trim(note));
-  }
+  const std::string process(kPreparation);
+  if (context.memory_group && context.memory_group->ran_out()) note_out_of_memory(context, process);
+  const std::string note = read_file(context.layout.note(process)).value_or("");
+  if (!trim(note).empty()) return text + ": " + std::string(trim(note));
   const Result<std::string> tail = log.tail();
   const std::string line = telling_line(tail ? last_lines(*tail, tail->size() == log.size()) : "");
   return line.empty() ? text : text + ": " + line;

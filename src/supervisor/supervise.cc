@@ -36,6 +36,7 @@ constexpr Step kPrepare[] = {
     {"folders", make_folders},
     {"files", restore_files},
     {"claim", claim_attempt},
+    {"memory", limit_memory},
     {"preparation", run_preparation},
     {"nodes", meet_nodes},
     {"ranks", launch_ranks},
@@ -85,6 +86,7 @@ void end_leftovers(Context& context, const History& history) {
     context.log.line(killed.error().message);
   }
   remove_mpi_leftovers(context.assignment);
+  static_cast<void>(runtime::MemoryGroup::adopt(memory_group_name(context.assignment)).has_value());
   if (context.assignment.spec.environment.recipe.kind == EnvironmentKind::container) {
     if (auto runtime = open_runtime(runtime_variables(context.assignment))) {
       context.environment.runtime = *std::move(runtime);

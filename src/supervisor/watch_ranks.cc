@@ -22,7 +22,9 @@ constexpr seconds kSampleEvery{5};         // It is the heartbeat too.
 constexpr milliseconds kOrdersAfter{500};  // Shorter runs hear of a cancel by their reports.
 // A container's figures go with it: so much of its last seconds is not known.
 constexpr milliseconds kContainersEvery{250};
-constexpr int kContainersShare = 100;  // Looking takes at most a hundredth of a core.
+constexpr int kContainersShare = 100;      // Looking takes at most a hundredth of a core.
+constexpr milliseconds kMemoryEvery{250};  // Where the kernel does not keep the limit.
+constexpr int kMemoryShare = 50;           // Looking takes at most a fiftieth of a core.
 constexpr int kOwnSignalMs = 300;
 
 // The time in which ranks live: one loop over their pipes, their ends, the server's news and our
@@ -79,6 +81,7 @@ class RankWatch {
   bool is_server(int rank) const;
   void look_at_workers();
   void look_at_containers(SteadyTime now);
+  void look_at_memory(SteadyTime now);
   runtime::Usage with_containers(const runtime::Usage& usage) const;
   void dismiss_servers();
   void lose_disk(const Error& error);
@@ -101,6 +104,7 @@ class RankWatch {
   std::optional<gpu::Gpus> gpus_;             // Where the attempt has any.
   std::optional<ContainerUsage> containers_;  // Where an engine has the ranks.
   std::optional<SteadyTime> containers_at_;
+  std::optional<SteadyTime> memory_at_;
 };
 
 constexpr size_t kEvents = 0, kSignals = 1, kNews = 2, kPipes = 3;
@@ -167,6 +171,7 @@ void RankWatch::on(const runtime::AllStarted&) {
   context_.report(ReportKind::running);
   running_since_ = context_.clock.steady();
   if (containers_) containers_at_ = *running_since_ + kContainersEvery;
+  if (context_.memory_limit > 0 && !context_.memory_group) memory_at_ = running_since_;
 }
 
 void RankWatch::on(const runtime::StartFailed& failed) {
@@ -195,6 +200,9 @@ void RankWatch::on(const runtime::RankEnded& ended) {
     exit = {exit.rank, 0, 0};
   }
   const bool first = first_failure(context_.facts) == nullptr;
+  if (exit.exit_code != 0 && context_.memory_group && context_.memory_group->ran_out()) {
+    note_out_of_memory(context_, std::to_string(exit.rank));
+  }
   context_.note(exit_record(exit));
   context_.log.line(describe(exit));
   context_.facts.exits.push_back(exit);
@@ -272,6 +280,21 @@ void RankWatch::look_at_containers(SteadyTime now) {
       after + std::max<microseconds>(kContainersEvery, (after - now) * kContainersShare);
 }
 
+// As the kernel would: at once, with SIGKILL.
+void RankWatch::look_at_memory(SteadyTime now) {
+  const pid_t init = context_.ranks->leftovers().init;
+  if (runtime::memory_below(init, context_.memory_limit) > context_.memory_limit) {
+    for (int rank = 0; rank < context_.facts.ranks; ++rank) {
+      note_out_of_memory(context_, std::to_string(context_.global_rank(rank)));
+    }
+    memory_at_.reset();
+    kill_all();
+    return;
+  }
+  const SteadyTime after = context_.clock.steady();
+  memory_at_ = after + std::max<microseconds>(kMemoryEvery, (after - now) * kMemoryShare);
+}
+
 void RankWatch::on(const runtime::AllDead& dead) {
   dead_ = true;
   if (dead.init_lost && !killing_) {
@@ -304,6 +327,7 @@ void RankWatch::look_at_time() {
     context_.log_files.want_system_log();
   }
   if (containers_at_ && now >= *containers_at_) look_at_containers(now);
+  if (memory_at_ && now >= *memory_at_ && !dead_) look_at_memory(now);
   if (sample_at_ && now >= *sample_at_) {
     const runtime::Usage usage = with_containers(*usage_);
     Report sample;
@@ -375,6 +399,7 @@ std::optional<SteadyTime> RankWatch::next_time() const {
   if (plan_) consider(plan_->due());
   consider(sample_at_);
   consider(containers_at_);
+  consider(memory_at_);
   if (!context_.facts.stop) consider(time_up());
   if (running_since_ && !settled_) consider(*running_since_ + kOrdersAfter);
   return next;

@@ -156,6 +156,11 @@ class Local(Contained):
         self.assertEqual(done.code, 127, done)
         self.assertIn("program 'pyhton' was not found in the container", done.err + done.out + self.newest()["error"])
 
+    def test_memory_over_the_limit_is_told_as_such(self):
+        done = self.inside("--mem", "32MB", "--", "sh", "-c", "x=x; while :; do x=$x$x; done")
+        self.assertEqual(done.code, 137, done)
+        self.assertIn("out of memory: the run's limit is 32 MB", done.err)
+
     def test_a_cancel_lets_the_program_save_and_leaves_nothing(self):
         run = self.submit("--image", self.tiny, "--", "sh", "-c", SAVE)
         wait_until(lambda: "up" in self.console(run), "the program is up", 60)

@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from yard import YardTest, main
+from yard import YardTest, main, wait_until
 
 COMPUTE = """$schema: https://azuremlschemas.azureedge.net/latest/amlCompute.schema.json
 name: from-file
@@ -43,7 +43,40 @@ class Computes(YardTest):
         return [c["name"] for c in self.json(*(group or ("compute",)), "list")]
 
 
+class Silent(Computes):
+    def test_a_slurm_that_does_not_answer_is_shown_within_seconds(self):
+        for name, words, why in (("refuses", "echo 'error: Unable to contact slurm controller (connect failure)' >&2\nexit 1",
+                                  "Unable to contact slurm controller"),
+                                 ("hangs", "exec sleep 300", "Slurm does not answer")):
+            for program in self.bin.iterdir():
+                program.write_text(f"#!/bin/sh\n{words}\n")
+            with self.subTest(name):
+                done = self.run_cli("compute", "create", name, "--engine", "slurm", "--max-nodes", "2", timeout=15)
+                self.assertEqual(done.code, 0, done)
+                self.assertIn("warning: Slurm does not answer: ", done.err)
+                for compute in (self.json("compute", "show", name, timeout=15),
+                                {c["name"]: c for c in self.json("compute", "list", timeout=15)}[name]):
+                    self.assertEqual(compute["state"], "unavailable")
+                    self.assertIn("Slurm does not answer: ", compute["trouble"])
+                run = self.submit("--target", name, "--", "true")
+                wait_until(lambda: "Slurm does not answer" in self.show(run)["reason"] and why in self.show(run)["reason"],
+                           "the reason", 15)
+                finding = next(f for f in self.json("doctor", timeout=30) if f["name"] == f"compute {name}")
+                self.assertEqual(finding["status"], "warn")
+                self.ok("run", "cancel", run)
+
+
 class Making(Computes):
+    def test_a_partition_that_the_cluster_does_not_have_is_refused(self):
+        sinfo = self.bin / "sinfo"
+        sinfo.write_text("#!/bin/sh\nprintf 'cpu\\ngpu\\n'\n")
+        err = self.refused(2, "compute", "create", "lab", "--engine", "slurm", "--partition", "gpus", "--max-nodes", "4")
+        self.assertIn("the cluster has no partition 'gpus'\n       It has: cpu, gpu.", err)
+        self.ok("compute", "create", "lab", "--engine", "slurm", "--partition", "gpu", "--max-nodes", "4")
+        self.ok("compute", "create", "both", "--engine", "slurm", "--partition", "cpu,gpu", "--max-nodes", "4")
+        self.assertIn("no partition 'big'", self.refused(2, "compute", "update", "-n", "lab", "--set", "partition=big"))
+        self.assertEqual(self.json("compute", "show", "lab")["partition"], "gpu")
+
     def test_in_our_own_words(self):
         made = self.json("compute", "create", "lab", "--engine", "slurm", "--partition", "gpu", "--account", "me",
                          "--qos", "fast", "--max-nodes", "4", "--sbatch=--gres=gpu:1", "--sbatch", "--exclusive",
@@ -57,7 +90,10 @@ class Making(Computes):
         self.assertIsNone(made["slurm_conf"])
         self.assertEqual((made["outage_limit"], made["unsent_wait"], made["shared_folder"]), (12 * 3600, 900, None))
         self.assertEqual(self.names(), ["lab", "local"])
-        self.assertEqual(self.json("compute", "show", "-n", "lab"), made)
+        shown = self.json("compute", "show", "-n", "lab")
+        for compute in (made, shown):
+            self.assertIn("Slurm does not answer: ", compute.pop("trouble"))
+        self.assertEqual(shown, made)
         changed = self.json("compute", "update", "lab", "--outage-limit", "2h", "--unsent-wait", "30",
                             "--shared-folder", "/shared")
         self.assertEqual((changed["outage_limit"], changed["unsent_wait"], changed["shared_folder"]),
@@ -136,7 +172,7 @@ class Making(Computes):
         done = self.run_cli("computetarget", "create", "amlcompute", "-n", "c", "-s", "STANDARD_NC6", "--max-nodes", "1",
                             "--vnet-name", "v", "--admin-username", "a", "--no-wait")
         self.assertEqual(done.code, 0, done)
-        self.assertEqual(done.err.count("warning: "), 2, done)
+        self.assertEqual(done.err.count("no effect"), 2, done)
 
     def test_a_server_on_loopback_makes_none(self):
         self.ok("server", "stop")
@@ -177,7 +213,7 @@ class Changing(Computes):
         self.ok("server", "stop")
         self.ok("server", "start", "--listen", "0.0.0.0:0", "--insecure")
         self.assertEqual(self.json("compute", "show", "lab")["state"], "paused")
-        self.assertEqual(self.json("compute", "resume", "-n", "lab")["state"], "ready")
+        self.assertEqual(self.json("compute", "resume", "-n", "lab")["state"], "unavailable")
 
     def test_deleted_once_no_run_waits_there(self):
         self.ok("compute", "pause", "lab")

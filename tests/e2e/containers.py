@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -217,6 +218,27 @@ class Containers:
         self.assertEqual(run["status"], "Failed")
         self.assertIn("out of memory", json.dumps(run))
 
+    def test_what_a_dead_engine_leaves_is_ended_when_it_is_back(self):
+        run = self.submit("--image", "tiny", "--", "sh", "-c", "echo up; sleep 300")
+        wait_until(lambda: self.console(run) == "up\n", "the container to be up")
+        self.end_engine()
+        ended = self.finish(run)
+        self.assertEqual(ended["status"], "Failed")
+        self.engine.start()
+        wait_until(lambda: self.engine.containers() == [], "its container to be removed", 30)
+
+    def test_an_unprivileged_submitter_is_known_inside(self):
+        if os.geteuid() != 0:
+            self.skipTest("skipped: only root can be somebody else")
+        self.engine.socket.chmod(0o666)
+        for folder in (self.scratch, self.code):
+            os.chown(folder, 65534, 65534)
+        words = "id -u; id -G; id -un; id -gn; echo $USER $LOGNAME $HOME; echo kept > outputs/file"
+        done = self.run_cli("submit", "-e", "test", "--image", "tiny", "--", "sh", "-c", words,
+                            user=65534, group=65534, extra_groups=[54321])
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(done.out.splitlines(), ["65534", "65534 54321", "nobody", "nogroup", "nobody nobody /tmp"])
+
     def test_a_killed_supervisor_leaves_no_container(self):
         run = self.submit("--image", "tiny", "--", "sh", "-c", "echo up; sleep 300")
         wait_until(lambda: self.console(run) == "up\n", "the container to be up")
@@ -241,6 +263,9 @@ class Containers:
 
 class Docker(Containers, YardTest):
     engine_type = engines.Docker
+
+    def end_engine(self):
+        self.engine.stop()  # Killed, it could not be started again beside what it left.
 
     def test_no_engine_says_what_to_start(self):
         self.env["DOCKER_HOST"] = f"unix://{self.scratch}/none.sock"
@@ -299,6 +324,33 @@ class Docker(Containers, YardTest):
 
 class Podman(Containers, YardTest):
     engine_type = engines.Podman
+
+    def end_engine(self):
+        self.engine.daemon.kill()
+        self.engine.daemon.wait()
+
+
+class Silent(YardTest):
+    """An engine that takes connections and does not answer."""
+
+    def setUp(self):
+        super().setUp()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(self.listener.close)
+        place = self.scratch / "sock"
+        self.listener.bind(str(place))
+        self.listener.listen(100)
+        self.env["DOCKER_HOST"] = f"unix://{place}"
+
+    def test_it_is_told_within_seconds(self):
+        finding = next(f for f in self.json("doctor", timeout=30) if f["name"] == "containers")
+        self.assertEqual(finding["status"], "warn")
+        self.assertIn(str(self.scratch / "sock"), finding["message"])
+        self.env["TRAINYARD_CONTAINER_RUNTIME"] = "docker"
+        done = self.run_cli("submit", "-e", "test", "--image", "tiny", "--", "true", timeout=30)
+        self.assertEqual(done.code, 1, done)
+        self.assertIn("no docker answers here", done.err)
+        self.assertNotIn("was built", done.err)
 
 
 class Index:

@@ -204,6 +204,9 @@ class Joined(Yard):
         self.join(token=token)
         done = self.join(token=token, code=3, home=self.laptop)
         self.assertIn("used by another machine", done.err)
+        done = self.join(token="tyn_unknown", code=3, home=self.laptop)
+        self.assertIn("An admin makes another with: trainyard node token", done.err)
+        self.assertNotIn("token create", done.err)
         self.assertIn("lets a machine join, and nothing else",
                       self.refused(3, "--server", self.url, "run", "list", env={"TRAINYARD_TOKEN": self.token()}))
         credential = json.loads(next(self.box.glob("machines/*/machine.json")).read_text())["credential"]

@@ -82,6 +82,54 @@ class RunLife(YardTest):
         self.assertEqual([p["phase"] for p in run["timeline"]],
                          ["queue", "provision", "prepare", "start", "run", "capture"])
 
+    def test_files_outside_outputs_are_named_as_not_kept(self):
+        self.write("train.py", "open('model.pkl', 'w'); open('outputs/kept', 'w'); import os; os.mkdir('plots')\n")
+        done = self.run_cli("submit", "-e", "t", "--", "python3", "train.py")
+        warning = "written outside outputs/ and not kept: model.pkl, plots/; write to outputs/ what is to be kept"
+        self.assertIn("warning: " + warning, done.err)
+        self.assertEqual(self.show(self.json("run", "list")[0]["id"])["warnings"], [warning])
+        done = self.run_cli("submit", "-e", "t", "--", "sh", "-c", "touch outputs/kept logs/x; mkdir __pycache__")
+        self.assertNotIn("warning", done.err)
+
+    def test_the_error_of_one_rank_has_its_exception_and_its_last_lines(self):
+        self.write("train.py", "print('epoch 1')\ndef load():\n    raise ValueError('no data')\nload()\n")
+        done = self.run_cli("submit", "-e", "t", "--", "python3", "train.py")
+        error = self.json("run", "list")[0]["error"]
+        lines = error.splitlines()
+        self.assertEqual(lines[0], "rank 0 exited with code 1: ValueError: no data; its last lines:")
+        self.assertEqual((lines[1], lines[-1]), ("epoch 1", "ValueError: no data"))
+        # They are on the screen already.
+        self.assertEqual(done.err.splitlines()[-2], "Failed: rank 0 exited with code 1: ValueError: no data")
+        self.run_cli("submit", "-e", "t", "--", "sh", "-c", "echo 'no such file' >&2; exit 2")
+        self.assertEqual(self.json("run", "list")[0]["error"],
+                         "rank 0 exited with code 2; its last lines:\nno such file")
+        self.run_cli("submit", "-e", "t", "--", "sh", "-c", "exit 2")
+        self.assertEqual(self.json("run", "list")[0]["error"], "rank 0 exited with code 2")
+
+    def test_memory_over_the_limit_ends_the_run_and_is_told(self):
+        grab = "x = bytearray(400 << 20)\nimport time\ntime.sleep(60)"
+        # Three processes more that share 60 MB with their parent are not 240 MB.
+        fork = ("import os, time\nx = b'x' * (60 << 20)\n"
+                "for _ in range(3):\n    if os.fork() == 0:\n        break\n"
+                "time.sleep(1.5)")
+        def check(**more):
+            done = self.run_cli("submit", "-e", "t", "--mem", "100MB", "--", "python3", "-c", grab, **more)
+            self.assertEqual(done.code, 137, done)
+            self.assertIn("SIGKILL): out of memory: the run's limit is 100 MB", done.err)
+            done = self.run_cli("submit", "-e", "t", "--mem", "150MB", "--", "python3", "-c", fork, **more)
+            self.assertEqual(done.code, 0, done)
+        check()
+        if os.geteuid() != 0:
+            return
+        # One who may make no control group has it watched.
+        self.ok("server", "stop")
+        self.home = self.scratch / "nobodys"
+        self.home.mkdir()
+        self.env["TRAINYARD_HOME"] = str(self.home)
+        for folder in (self.scratch, self.code, self.home):
+            os.chown(folder, 65534, 65534)
+        check(user=65534, group=65534, extra_groups=[])
+
     def test_the_environment_is_the_submitters_and_ours_and_nothing_else(self):
         env = {"SECRET_OF_THE_SHELL": "1", "VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c"}
         out = self.ok("submit", "-e", "exp", "--env-var", "MINE=yes", "--", "env", env=env)

@@ -66,6 +66,20 @@ class Venv(YardTest):
         self.assertEqual(self.submit().out.split()[:2], ["apple", "1.1"])
         self.assertEqual(len(self.shelf()), 3)
 
+    def test_the_time_of_a_build_is_a_phase_of_its_own(self):
+        self.assertEqual(self.submit("true").code, 0)
+        phases = [phase["phase"] for phase in self.newest()["timeline"]]
+        self.assertEqual(phases, ["queue", "provision", "prepare", "build", "prepare", "start", "run", "capture"])
+        self.assertEqual(self.submit("true").code, 0)  # It is there.
+        self.assertNotIn("build", [phase["phase"] for phase in self.newest()["timeline"]])
+        self.requires("no-such-package==7")
+        self.assertNotEqual(self.submit("true").code, 0)
+        failed = self.newest()
+        build = next(phase for phase in failed["timeline"] if phase["phase"] == "build")
+        self.assertEqual(build["text"], "its environment was waited for")
+        self.assertNotIn("run", [phase["phase"] for phase in failed["timeline"]])
+        self.assertIsNone(failed["startedAt"])
+
     def test_its_programs_come_first(self):
         done = self.submit("apple-say")
         self.assertEqual((done.code, done.out), (0, "apple 1.0\n"), done)

@@ -105,6 +105,9 @@ Result<int> create(Context& context, const ComputeSpec& spec) {
   TRY_SET(const std::string workspace, context.workspace());
   TRY_SET(client::Api * api, context.api());
   TRY_SET(const Json compute, api->create_compute(workspace, spec));
+  if (const std::string trouble = cell_of(compute, "trouble"); !trouble.empty()) {
+    context.warn(trouble + ". The compute is made; runs wait until it answers.");
+  }
   TRY(context.print(shaped_compute(context, compute), compute_view(compute)));
   return kExitOk;
 }

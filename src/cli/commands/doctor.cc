@@ -29,6 +29,21 @@ Finding look_at_server(Context& context, const Place& place) {
   return {Grade::ok, "server", "version " + version + " at " + cell_of(*server, "url"), ""};
 }
 
+// Those whose engine does not answer. A server that is not there has said so already.
+void look_at_computes(Context& context, std::vector<Finding>& findings) {
+  const auto api = context.api_if_there();
+  const auto workspace = context.workspace();
+  if (!api || !workspace) return;
+  const auto computes = (*api)->computes(*workspace);
+  if (!computes) return;
+  for (const Json& compute : *computes) {
+    const std::string trouble = cell_of(compute, "trouble");
+    if (trouble.empty()) continue;
+    findings.push_back({Grade::warn, "compute " + cell_of(compute, "name"), trouble,
+                        "Runs for it wait until it answers."});
+  }
+}
+
 Json to_json(const std::vector<Finding>& findings) {
   Json list = Json::array();
   for (const Finding& finding : findings) {
@@ -55,7 +70,7 @@ std::string in_words(const Json& list) {
 
 Result<int> doctor(Context& context) {
   TRY_SET(const Place place, context.place());
-  const std::vector<Finding> findings = {
+  std::vector<Finding> findings = {
       look_at_machine(),
       look_at_gpus(),
       look_at_home(place.home),
@@ -66,12 +81,12 @@ Result<int> doctor(Context& context) {
                       "not here; virtual environments are built by pip, which takes longer"),
       look_at_container_engine(),
       look_at_bubblewrap(),
-      look_at_program("slurm", "sbatch", "a cluster can be a target: compute create --engine slurm",
-                      "not here; a cluster can be reached by compute create --ssh USER@LOGIN"),
+      look_at_slurm(),
       look_at_fuse(),
       look_at_server(context, place),
       look_at_clock(context.clock().wall()),
   };
+  look_at_computes(context, findings);
   TRY(context.print(to_json(findings), {.table =
                                             [](const Json& list) {
                                               static constexpr std::string_view kKeys[] = {

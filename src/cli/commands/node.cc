@@ -91,8 +91,16 @@ Result<agent::Place> exchange(const Context& context, const Home& home, const st
   TRY_SET(const std::string uid, agent::machine_uid(home));
   TRY_SET(http::Address address, http::Address::parse_url(url));
   http::Client client(std::move(address), token);
-  TRY_SET(const Json joined, client::MachineApi(client).join(uid, context.args().value("name"),
-                                                             agent::machine_facts()));
+  Result<Json> answer =
+      client::MachineApi(client).join(uid, context.args().value("name"), agent::machine_facts());
+  if (!answer) {
+    Error error = answer.error();
+    if (error.kind == ErrorKind::denied) {
+      error.hint = "An admin makes another with: trainyard node token";
+    }
+    return std::unexpected(std::move(error));
+  }
+  const Json& joined = *answer;
   agent::Place place{.folder = agent::place_folder(home, url, ""), .server = url};
   TRY_SET(place.key, wire::string_member(joined, "key"));
   TRY_SET(place.name, wire::string_member(joined, "name"));

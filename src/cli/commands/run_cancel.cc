@@ -99,7 +99,7 @@ Result<int> run_wait(Context& context) {
   }
   for (const RunId& id : runs) {
     TRY_SET(const Followed followed, wait_for_run(context, id));
-    TRY_SET(const int code, say_end(context, id, followed.state));
+    TRY_SET(const int code, say_end(context, id, followed));
     if (first_code == kExitOk) first_code = code;
   }
   if (!context.format_given() && !context.args().has("output-metadata-file")) return first_code;

@@ -14,7 +14,7 @@ constexpr Option kSubmitRows[] = {
      "The experiment; else the attached one, else the folder's name."},
     {"--target --ct --compute-target-name", Takes::value, "NAME", "Where to run; else local."},
     {"--cpus", Takes::value, "C", "CPUs it needs; else 1."},
-    {"--mem", Takes::value, "SIZE", "Memory it needs: 512M, 4G."},
+    {"--mem", Takes::value, "SIZE", "Memory it needs: 512M, 4G. A run that takes more is killed."},
     {"--gpus", Takes::value, "G", "GPUs it needs; else 0."},
     {"--time", Takes::value, "LIMIT", "Stop it after 90, 15m, 2h, 1:30:00."},
     {"--nodes", Takes::value, "N", "Machines; else 1."},

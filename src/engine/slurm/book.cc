@@ -102,20 +102,22 @@ Placement Book::inspect(const AttemptId& attempt) const {
   return Placement::unknown;
 }
 
-std::string Book::waits_for(const AttemptId& attempt, WallTime now) const {
+std::string Book::waits_for(const AttemptId& attempt, WallTime now,
+                            const std::string& silence) const {
   const auto found = entries_.find(attempt);
   if (found == entries_.end()) return {};
   const Entry& entry = found->second;
-  std::string away = held()          ? "waits for the way to the cluster: " + held_
-                     : away_.empty() ? ""
-                                     : "Slurm does not answer, it is asked again: " + away_;
+  const std::string& why = away_.empty() ? silence : away_;
+  const std::string away = held()        ? "waits for the way to the cluster: " + held_
+                           : why.empty() ? ""
+                                         : "Slurm does not answer, it is asked again: " + why;
   switch (entry.stage) {
     case Stage::waiting:
       if (!away.empty()) return away;
       if (!full_.empty()) return "waits to be taken by Slurm: " + full_;
       return "waits to be handed to Slurm" + place_in_line(attempt);
     case Stage::submitting:
-      return "is being handed to Slurm";
+      return away.empty() ? "is being handed to Slurm" : away;
     case Stage::unsure:
       return away.empty() ? "is being looked for in Slurm" : away;
     case Stage::placed: {

@@ -33,7 +33,9 @@ class Book {
   void kill(const AttemptId& attempt, SteadyTime now);
   void release(const AttemptId& attempt, SteadyTime now);
   Placement inspect(const AttemptId& attempt) const;
-  std::string waits_for(const AttemptId& attempt, WallTime now) const;
+  // `silence`: why a Slurm that has not failed yet seems not to answer; empty: it does.
+  std::string waits_for(const AttemptId& attempt, WallTime now,
+                        const std::string& silence = {}) const;
   // Slurm showed its job as waiting when it was asked last, and does answer.
   bool seen_waiting(const AttemptId& attempt) const;
   // Nothing is handed in for as long as there is a reason not to.

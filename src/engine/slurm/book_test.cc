@@ -25,8 +25,8 @@ TEST_CASE("attempts are handed to Slurm in the order they came, each once") {
 TEST_CASE("a job that waits says for what") {
   Desk desk;
   desk.book.counted(
-      parse_nodes("n1|spot*|idle|4|4000|(null)|infinite|none\n"
-                  "n2|spot*|mixed|4|4000|(null)|infinite|none\n"));
+      parse_nodes("n1|spot*|idle|4|4000|(null)|infinite|10.0.0.1|none\n"
+                  "n2|spot*|mixed|4|4000|(null)|infinite|10.0.0.2|none\n"));
   desk.place("a");
   desk.submit(7);
   desk.look();

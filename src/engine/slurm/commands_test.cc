@@ -153,8 +153,9 @@ TEST_CASE("a cancel names the job, and one that is over already is fine") {
 TEST_CASE("nodes are asked of the target's partition") {
   Programs programs;
   programs.options.partition = "gpu";
-  programs.add("sinfo",
-               "echo \"$@\" > $lab/arguments; echo 'n1|gpu|idle|4|4000|gpu:2|infinite|none'");
+  programs.add(
+      "sinfo",
+      "echo \"$@\" > $lab/arguments; echo 'n1|gpu|idle|4|4000|gpu:2|infinite|10.0.0.1|none'");
   const std::vector<Node> nodes = programs.make()->nodes().value();
   REQUIRE(nodes.size() == 1);
   CHECK(nodes[0].gpus == 2);

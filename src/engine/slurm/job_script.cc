@@ -14,7 +14,9 @@ std::string_view embedded(std::string_view name);
 namespace trainyard::engine::slurm {
 namespace {
 
-constexpr seconds kStagingTime{600};  // Code and data, before the run's own limit begins to count.
+// Code and data, before the run's own limit begins to count; at most as long as that limit, so that
+// a short run asks for little and is backfilled.
+constexpr seconds kStagingMax{600};
 constexpr int64_t kMegabyte = 1024 * 1024;
 
 int nice_of(Priority priority) {
@@ -79,7 +81,7 @@ JobPlan plan_job(const Assignment& assignment, const ComputeSpec& compute, std::
   plan.priority = spec.priority;
   if (spec.time_limit_s > 0) {
     const seconds own(spec.time_limit_s);
-    seconds limit = own + seconds(spec.grace_s) + kStagingTime + kSignalLead;
+    seconds limit = own + std::min(own, kStagingMax) + seconds(spec.grace_s) + kSignalLead;
     if (partition_limit > seconds(0) && own <= partition_limit) {
       limit = std::min(limit, partition_limit);
     }

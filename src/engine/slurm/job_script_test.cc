@@ -99,6 +99,7 @@ TEST_CASE("Slurm's limit leaves time to stage and to end, within the partition's
     return plan_job(assignment, {}, "srv1/3", partition).minutes;
   };
   CHECK(minutes(0, seconds(0)) == 0);
+  CHECK(minutes(60, seconds(0)) == 4);
   CHECK(minutes(3600, seconds(0)) == 72);
   CHECK(minutes(3600, std::chrono::hours(24)) == 72);
   CHECK(minutes(3600, std::chrono::minutes(60)) == 60);

@@ -97,7 +97,7 @@ const char* const kQueueFormat =
     ","
     "NodeList:|,"
     "exit_code:|,Partition:|,Name:|,Comment:";
-const char* const kNodesFormat = "%N|%P|%T|%C|%m|%G|%l|%E";
+const char* const kNodesFormat = "%N|%P|%T|%C|%m|%G|%l|%o|%E";
 
 Phase phase_of(std::string_view state) {
   struct Row {
@@ -198,7 +198,7 @@ bool Node::in_use() const {
 std::vector<Node> parse_nodes(std::string_view text) {
   std::vector<Node> nodes;
   each_line(text, [&](std::string_view line) {
-    const auto field = fields(line, 7);
+    const auto field = fields(line, 8);
     if (!field || field->front().empty()) return;
     Node node;
     node.name = (*field)[0];
@@ -217,7 +217,8 @@ std::vector<Node> parse_nodes(std::string_view text) {
     node.memory_mb = whole_number((*field)[4]).value_or(0);
     node.gpus = gpus_of((*field)[5]);
     node.limit = parse_limit((*field)[6]);
-    node.reason = known((*field)[7]);
+    node.address = known((*field)[7]);
+    node.reason = known((*field)[8]);
     nodes.push_back(std::move(node));
   });
   return nodes;

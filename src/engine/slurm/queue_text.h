@@ -76,6 +76,7 @@ struct Node {
   int cpus_free = 0;
   int64_t memory_mb = 0;
   int gpus = 0;
+  std::string address;           // By which it is reached: a number or a name.
   std::string reason;            // Why it is down or drained, in its admin's words; empty: none.
   std::optional<seconds> limit;  // Of its partition.
   bool operator==(const Node&) const = default;

@@ -45,8 +45,8 @@ TEST_CASE("a queue is read as Slurm 22.05 prints it") {
 }
 
 TEST_CASE("a line that names no node is left out") {
-  CHECK(parse_nodes("|spot|idle|0/4/0/4|7000|(null)|30:00|none\n").empty());
-  CHECK(parse_nodes("n1|spot|idle|0/4/0/4|7000|(null)|30:00|none\n").size() == 1);
+  CHECK(parse_nodes("|spot|idle|0/4/0/4|7000|(null)|30:00||none\n").empty());
+  CHECK(parse_nodes("n1|spot|idle|0/4/0/4|7000|(null)|30:00|10.0.0.1|none\n").size() == 1);
 }
 
 TEST_CASE("a line that is no job is left out and harms no other") {
@@ -94,11 +94,11 @@ TEST_CASE("every state of a job is waiting, running, ending or over") {
 
 TEST_CASE("nodes are read with their state, its marks and its reason") {
   const std::vector<Node> nodes = parse_nodes(
-      "n1|spot*|idle|4|4000|(null)|infinite|none\n"
-      "n1|prod|mixed|4|4000|gpu:a100:4(S:0-1),gpu:2,shard:8|1-00:00:00|none\n"
-      "n3|spot*|drained|4|4000|(null)|infinite|bad disk, see ticket 12 | and 13\n"
-      "n4|spot*|down*|4|4000|(null)|infinite|Not responding\n"
-      "n5|spot*|idle~|8/56/0/64|515000|gpu:h200:8|30:00|none\n"
+      "n1|spot*|idle|4|4000|(null)|infinite|10.0.0.1|none\n"
+      "n1|prod|mixed|4|4000|gpu:a100:4(S:0-1),gpu:2,shard:8|1-00:00:00|10.0.0.1|none\n"
+      "n3|spot*|drained|4|4000|(null)|infinite|10.0.0.3|bad disk, see ticket 12 | and 13\n"
+      "n4|spot*|down*|4|4000|(null)|infinite|10.0.0.4|Not responding\n"
+      "n5|spot*|idle~|8/56/0/64|515000|gpu:h200:8|30:00|10.0.0.5|none\n"
       "nonsense\n");
   REQUIRE(nodes.size() == 5);
   CHECK(nodes[0].default_partition);

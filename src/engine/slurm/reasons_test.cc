@@ -107,10 +107,10 @@ TEST_CASE("what will never come true is told apart from what takes time") {
 
 TEST_CASE("nodes are counted by partition") {
   const std::vector<Node> nodes = parse_nodes(
-      "n1|spot*|idle|4|4000|(null)|infinite|none\n"
-      "n2|spot*|mixed|4|4000|(null)|infinite|none\n"
-      "n3|spot*|down*|4|4000|(null)|infinite|gone\n"
-      "n1|prod|idle|4|4000|(null)|infinite|none\n");
+      "n1|spot*|idle|4|4000|(null)|infinite|10.0.0.1|none\n"
+      "n2|spot*|mixed|4|4000|(null)|infinite|10.0.0.2|none\n"
+      "n3|spot*|down*|4|4000|(null)|infinite|10.0.0.3|gone\n"
+      "n1|prod|idle|4|4000|(null)|infinite|10.0.0.1|none\n");
   const Numbers all = count_nodes(nodes, "");
   CHECK(all.total == 3);
   CHECK(all.idle == 1);

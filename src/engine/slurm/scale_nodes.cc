@@ -76,6 +76,7 @@ NodesSeen nodes_as_seen(const std::vector<Node>& nodes, std::string_view partiti
     const SortedNode sorted = sort_node(node, server_id);
     NodeState state;
     state.name = node.name;
+    state.address = node.address;
     state.reason = sorted.why;
     state.cpus = node.cpus;
     state.memory_bytes = node.memory_mb << 20;
@@ -229,6 +230,7 @@ std::vector<NodeState> ScaleNodes::states() const {
     const Entry& entry = entries_.at(node.name);
     NodeState state;
     state.name = node.name;
+    state.address = entry.seen.address;
     state.reason = node.trouble;
     state.cpus = node.cpus;
     state.memory_bytes = node.memory_bytes;
