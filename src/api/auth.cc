@@ -148,7 +148,9 @@ std::optional<Role> role_in(const store::Identity& identity,
   if (identity.attempt) return Role::submitter;
   if (identity.node_token || identity.machine) return std::nullopt;
   if (identity.role == Role::admin) return Role::admin;
-  return workspace.access == Access::everyone ? identity.role : workspace.member;
+  if (workspace.access == Access::everyone) return identity.role;
+  if (!workspace.member || !identity.role_limit) return workspace.member;
+  return std::min(*workspace.member, *identity.role_limit);
 }
 
 Status check_role_in(const store::Identity& identity, const store::WorkspaceAccess& workspace,

@@ -185,6 +185,47 @@ TEST_CASE("what is deleted now is gone for good") {
   yard.house->collector = nullptr;
 }
 
+TEST_CASE("a beginning of an id means a deleted run only where no other run has it") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  for (const char* id : {"sweep-1", "sweep-10", "wide-20", "wide-21"}) yard.over(id);
+  REQUIRE(send(client, del, "/api/v1/runs/sweep-10").status == 200);
+  REQUIRE(send(client, del, "/api/v1/runs/wide-20").status == 200);
+  // The whole id of another run.
+  CHECK(json_of(send(client, post, "/api/v1/runs/sweep-1/restore"))["id"] == "sweep-1");
+  CHECK(json_of(send(client, del, "/api/v1/runs/sweep-1?now=1"))["deleted"] == Json({"sweep-1"}));
+  CHECK(yard.count("runs WHERE id = 'sweep-10' AND deleted > 1") == 1);
+  // The beginning of both.
+  CHECK(send(client, del, "/api/v1/runs/wide-2?now=1").status == 409);
+  CHECK(send(client, post, "/api/v1/runs/wide-2/restore").status == 409);
+  CHECK(json_of(send(client, post, "/api/v1/runs/wide-20/restore"))["id"] == "wide-20");
+}
+
+TEST_CASE("an experiment with a live run is restored, by its owner or the workspace's admin") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  const std::string url = "/api/v1/workspaces/default/experiments";
+  yard.over("one");
+  REQUIRE(send(client, del, url + "?name=tests").status == 200);
+  yard.submit("live");
+  http::Client sam = yard.over_tcp(yard.token_of("sam", Role::submitter));
+  CHECK(send(sam, post, url + "/restore", R"({"name": "tests"})").status == 403);
+  CHECK(json_of(send(client, post, url + "/restore", R"({"name": "tests"})"))["restored"] == 1);
+}
+
+TEST_CASE("a run restored while its experiment is being deleted stays") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  yard.over("one", "tries");
+  REQUIRE(send(client, del, "/api/v1/runs/one").status == 200);
+  yard.change(  // As after a crash between two batches.
+      "UPDATE experiments SET deleted = 1000000 * unixepoch(), deleting_when = 1000000 * "
+      "unixepoch(), deleting_through = (SELECT MAX(number) FROM runs) WHERE name = 'tries'");
+  REQUIRE(send(client, post, "/api/v1/runs/one/restore").status == 200);
+  REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).has_value());
+  CHECK(fetch(client, "/api/v1/runs/one").status == 200);
+}
+
 TEST_CASE(
     "an experiment goes with its runs, comes back with them, and a new run revives its name") {
   Deleting yard;
@@ -269,6 +310,22 @@ TEST_CASE("a deleted environment is not found, keeps its version, and comes back
   REQUIRE(send(client, del, url + "/mine?version=1&now=1").status == 204);
   REQUIRE(yard.collector.collect(Collector::Mode::remove, {}).has_value());
   CHECK(send(client, post, url, other).status == 201);
+}
+
+TEST_CASE("nobody deletes for good what another has deleted and can restore") {
+  Deleting yard;
+  http::Client client = yard.over_socket();
+  http::Client sam = yard.over_tcp(yard.token_of("sam", Role::submitter));
+  const std::string url = "/api/v1/workspaces/default/environments";
+  const std::string one =
+      R"({"name": "mine", "version": "1", "recipe": {"kind": "venv", "requirements": ["pear"]}})";
+  REQUIRE(send(client, post, url, one).status == 201);
+  REQUIRE(send(client, del, url + "/mine").status == 204);
+  CHECK(send(sam, del, url + "/mine?now=1").status == 403);
+  REQUIRE(send(client, del, url + "/mine?now=1").status == 204);
+  // Until it is purged its version is taken, and there is nothing to restore.
+  const http::Response again = send(client, post, url, one);
+  CHECK(again.body.find("restore") == std::string::npos);
 }
 
 TEST_CASE("a workspace's retention deletes runs by age, with their children") {

@@ -378,6 +378,17 @@ TEST_CASE("a workspace for its members lets each do what their role in it allows
   }
 }
 
+TEST_CASE("a token's own limit holds in a workspace where its user is more") {
+  Closed closed;
+  const auto limited =
+      closed.yard.store->create_token("max", "", std::nullopt, {.role = Role::submitter});
+  http::Client client = closed.yard.over_tcp(limited.value().secret);
+  const std::string url = "/api/v1/workspaces/closed/members/otto";
+  CHECK(send(client, put, url, R"({"role": "reader"})").status == 403);
+  http::Client whole = closed.yard.over_tcp(closed.member_admin);
+  CHECK(send(whole, put, url, R"({"role": "reader"})").status / 100 == 2);
+}
+
 TEST_CASE("lists leave out what lies in workspaces that are closed to the reader") {
   Closed closed;
   const auto names = [&](const std::string& token, const std::string& url, const char* key) {

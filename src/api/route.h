@@ -114,6 +114,9 @@ Status check_may_name(const Call& call, std::string_view workspace, std::string_
 Result<WallTime> deletion_time(const Call& call);
 // Has rows removed that nobody can restore any more.
 void purge_soon(const Call& call);
+// The user whose things the caller may delete in a workspace; empty for its admins, who may delete
+// everybody's.
+Result<std::string_view> owner_in(const Call& call, db::Db& db, std::string_view workspace);
 // The workspace of the attempt whose token this is.
 Result<std::string> own_workspace(const Call& call);
 

@@ -32,7 +32,8 @@ Status check_may_restore(const Call& call, const RunId& id) {
   return fail(ErrorKind::denied, "the run is " + run.user + "'s; only they or an admin change it");
 }
 
-// The run in the URL, deleted or not, if the caller may change it.
+// The run in the URL, deleted or not, if the caller may change it. A beginning of an id means a
+// deleted run only where no other run has it.
 Result<RunId> deleted_or_writable_run(const Call& call) {
   const std::string given(call.request.param("id"));
   TRY(check_name(given, "run id"));
@@ -43,6 +44,15 @@ Result<RunId> deleted_or_writable_run(const Call& call) {
   };
   TRY(call.house.store.read(look));
   if (!found) return writable_run(call);
+  if (found->id.value != given) {
+    const Result<RunId> other = call.house.store.find_run(given);
+    if (other && other->value == given) return writable_run(call);
+    if (other || other.error().kind != ErrorKind::not_found) {
+      return fail(ErrorKind::conflict,
+                  "the ids of deleted runs and of others begin with '" + given + "'",
+                  "Give the whole id of the run.");
+    }
+  }
   TRY(check_may_restore(call, found->id));
   return found->id;
 }
@@ -93,31 +103,35 @@ Result<int64_t> change_runs(const Call& call, const Batch& batch) {
   }
 }
 
-// The user whose runs the caller may delete; empty for an admin, who may delete everybody's.
-std::string_view owner_for(const Call& call) {
-  return call.identity.role == Role::admin ? std::string_view() : call.identity.user;
-}
-
-Result<store::ExperimentRow> experiment_of(const Call& call, std::string_view name) {
-  if (name.empty()) return fail(ErrorKind::invalid, "name: is missing");
+// An experiment, and whose runs the caller may delete and restore.
+struct Deletable {
   store::ExperimentRow experiment;
+  std::string_view owner;  // Empty: everybody's.
+};
+
+Result<Deletable> experiment_of(const Call& call, std::string_view name) {
+  if (name.empty()) return fail(ErrorKind::invalid, "name: is missing");
+  Deletable found;
   const auto look = [&](db::Db& db) -> Status {
-    TRY_SET(experiment, store::find_experiment(db, call.request.param("name"), name));
-    return store::check_deletable(db, experiment, owner_for(call));
+    TRY_SET(found.owner, owner_in(call, db, call.request.param("name")));
+    TRY_SET(found.experiment, store::find_experiment(db, call.request.param("name"), name));
+    return store::check_owner(db, found.experiment, found.owner);
   };
   TRY(call.house.store.read(look));
-  return experiment;
+  return found;
 }
 
 Result<http::Response> delete_experiment(const Call& call) {
   const std::string_view name = call.request.query_or("name", "");
   TRY_SET(const WallTime asked, deletion_time(call));
-  TRY_SET(const store::ExperimentRow experiment, experiment_of(call, name));
+  TRY_SET(const Deletable found, experiment_of(call, name));
+  const store::ExperimentRow& experiment = found.experiment;
   // Deleted again, it keeps its time: its runs are restored by that.
   const WallTime when = std::min(asked, experiment.deleted.value_or(asked));
   const auto hide = [&](db::Transaction& transaction) -> Status {
     // Once more: what is in a hidden experiment is deleted, so no run may have come meanwhile.
-    TRY(store::check_deletable(transaction.db(), experiment, owner_for(call)));
+    TRY(store::check_owner(transaction.db(), experiment, found.owner));
+    TRY(store::check_over(transaction.db(), experiment));
     return store::hide_experiment(transaction, experiment.id, when);
   };
   TRY(call.house.store.write(Durable::yes, hide));
@@ -133,7 +147,8 @@ Result<http::Response> delete_experiment(const Call& call) {
 Result<http::Response> restore_experiment(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
   TRY_SET(const std::string name, wire::string_member(body, "name"));
-  TRY_SET(const store::ExperimentRow experiment, experiment_of(call, name));
+  TRY_SET(const Deletable found, experiment_of(call, name));
+  const store::ExperimentRow& experiment = found.experiment;
   if (experiment.deleted == store::kDeletedForGood) {
     return fail(ErrorKind::not_found, "experiment '" + name + "' was deleted for good");
   }
@@ -169,6 +184,13 @@ constexpr RouteRow kDeletionRoutes[] = {
 Result<WallTime> deletion_time(const Call& call) {
   TRY_SET(const int64_t now, query_number(call.request, "now", 0, {0, 1}));
   return now == 1 ? store::kDeletedForGood : call.house.clock.wall();
+}
+
+Result<std::string_view> owner_in(const Call& call, db::Db& db, std::string_view workspace) {
+  TRY_SET(const store::WorkspaceAccess access,
+          store::workspace_access(db, workspace, call.identity.user));
+  const bool admin = role_in(call.identity, access) == Role::admin;
+  return admin ? std::string_view() : std::string_view(call.identity.user);
 }
 
 void purge_soon(const Call& call) {

@@ -169,9 +169,8 @@ Result<http::Response> delete_environment(const Call& call) {
   TRY_SET(const EnvironmentName name, name_in(call));
   TRY_SET(const WallTime when, deletion_time(call));
   const auto change = [&](db::Transaction& transaction) -> Status {
-    const bool admin = call.identity.role == Role::admin;
-    return store::delete_environment(transaction, workspace_in(call), name, when,
-                                     admin ? std::string_view() : call.identity.user);
+    TRY_SET(const std::string_view owner, owner_in(call, transaction.db(), workspace_in(call)));
+    return store::delete_environment(transaction, workspace_in(call), name, when, owner);
   };
   TRY(call.house.store.write(Durable::yes, change));
   purge_soon(call);

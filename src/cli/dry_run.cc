@@ -70,8 +70,9 @@ std::string plan_text(const Json& plan) {
   for (const char* key : {"experiment", "workspace", "name", "target", "environment"}) {
     add(key, cell_of(plan, key));
   }
-  add("nodes",
-      cell_of(plan, "nodes") + ", with " + cell_of(plan, "processesPerNode") + " process each");
+  const std::string processes = cell_of(plan, "processesPerNode");
+  add("nodes", cell_of(plan, "nodes") + ", with " + processes +
+                   (processes == "1" ? " process each" : " processes each"));
   const Json& code = wire::member(plan, "code");
   if (!code.is_object()) return render_table(table, {});
   add("code", cell_of(code, "folder") + ": " + cell_of(code, "fileCount") + " files, " +

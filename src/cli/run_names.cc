@@ -23,6 +23,13 @@ Result<Json> runs_that_fit(client::Api& api, std::string_view word, const std::s
   return std::move(page.items);
 }
 
+// A whole id may begin the ids of other runs, of newer ones and of this workspace's.
+bool is_whole_id(client::Api& api, std::string_view word) {
+  if (!check_name(word, "run")) return false;
+  const auto run = api.run(RunId{std::string(word)});
+  return run && cell_of(*run, "id") == word;
+}
+
 Status check_experiment(Context& context, const RunId& id) {
   if (!context.args().has("experiment-name")) return {};
   const std::string wanted = context.args().value("experiment-name");
@@ -54,7 +61,10 @@ Result<RunId> find_run(Context& context, std::string_view word) {
     if (!runs && !passing) return std::unexpected(runs.error());
     if (passing) continue;
     auto chosen = choose_run(word, *runs);
-    if (chosen || chosen.error().kind != ErrorKind::not_found) return chosen;
+    if (chosen && chosen->value == word) return chosen;
+    if (!chosen && chosen.error().kind == ErrorKind::not_found) continue;
+    if (is_whole_id(*api, word)) return RunId{std::string(word)};
+    return chosen;
   }
   // The server knows more about an id that leads nowhere: that the run was deleted, for example.
   if (check_name(word, "run")) return RunId{std::string(word)};

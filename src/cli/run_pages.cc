@@ -14,9 +14,11 @@ constexpr int kRunsCounted = 50;  // Of those not shown: each costs as much as o
 Status say_how_many_more(Context& context, client::Api& api, const client::RunQuery& query,
                          std::string_view cursor) {
   TRY_SET(const client::Page page, api.runs(query, kRunsCounted, cursor));
+  const bool one = page.next.empty() && page.items.size() == 1;
   const std::string count =
       (page.next.empty() ? "" : "more than ") + std::to_string(page.items.size());
-  context.say(count + " older runs are not shown; --last N shows the newest N");
+  context.say(count + (one ? " older run is" : " older runs are") +
+              " not shown; --last N shows the newest N");
   return {};
 }
 

@@ -88,6 +88,7 @@ Result<std::vector<RunId>> restore_run(db::Transaction& transaction, const RunId
     return fail(ErrorKind::not_found, "run " + id.value + " was deleted for good");
   }
   TRY(show_experiment(transaction, experiment));
+  TRY(stop_deleting(transaction, experiment));  // What is left to delete would take it again.
   TRY_SET(db::Statement rows,
           transaction.query(std::string(kFamily) +
                                 "UPDATE runs SET deleted = NULL WHERE number IN (SELECT number "
@@ -136,25 +137,25 @@ Result<ExperimentRow> find_experiment(db::Db& db, std::string_view workspace,
               "They are listed by: trainyard experiment list");
 }
 
-Status check_deletable(db::Db& db, const ExperimentRow& experiment, std::string_view owner) {
-  {
-    TRY_SET(db::Statement live,
-            db.query("SELECT id FROM runs WHERE experiment_id = ? AND outcome = '' LIMIT 1",
-                     {experiment.id}));
-    TRY_SET(const bool any, live.next());
-    if (any) {
-      return fail(ErrorKind::conflict, "run " + live.text(0) + " of it is not over",
-                  "Cancel it first with: trainyard run cancel " + live.text(0));
-    }
-  }
+Status check_over(db::Db& db, const ExperimentRow& experiment) {
+  TRY_SET(db::Statement live,
+          db.query("SELECT id FROM runs WHERE experiment_id = ? AND outcome = '' LIMIT 1",
+                   {experiment.id}));
+  TRY_SET(const bool any, live.next());
+  if (!any) return {};
+  return fail(ErrorKind::conflict, "run " + live.text(0) + " of it is not over",
+              "Cancel it first with: trainyard run cancel " + live.text(0));
+}
+
+Status check_owner(db::Db& db, const ExperimentRow& experiment, std::string_view owner) {
   if (owner.empty()) return {};
   TRY_SET(db::Statement others,
           db.query("SELECT user_name FROM runs WHERE experiment_id = ? AND user_name <> ? LIMIT 1",
                    {experiment.id, owner}));
   TRY_SET(const bool any, others.next());
   if (!any) return {};
-  return fail(ErrorKind::denied,
-              "runs of it are " + others.text(0) + "'s; only an admin deletes other people's runs");
+  return fail(ErrorKind::denied, "runs of it are " + others.text(0) +
+                                     "'s; only an admin deletes or restores other people's runs");
 }
 
 Status hide_experiment(db::Transaction& transaction, int64_t experiment, WallTime when) {

@@ -45,14 +45,17 @@ struct ExperimentRow {
 // not_found
 Result<ExperimentRow> find_experiment(db::Db& db, std::string_view workspace,
                                       std::string_view name);
-// conflict: one of its runs is not over. denied: `owner` is given and a run is another's.
-Status check_deletable(db::Db& db, const ExperimentRow& experiment, std::string_view owner);
-// Hides the experiment, and then by batches its runs; those of a batch, none: it is done. So
-// 100,000 runs hold nobody up.
+// conflict: one of its runs is not over.
+Status check_over(db::Db& db, const ExperimentRow& experiment);
+// denied: `owner` is given and a run is another's.
+Status check_owner(db::Db& db, const ExperimentRow& experiment, std::string_view owner);
+// Hides the experiment. Its runs are then deleted by batches, so that 100,000 hold nobody up: the
+// runs of a batch, none when all are deleted.
 Status hide_experiment(db::Transaction& transaction, int64_t experiment, WallTime when);
 Result<std::vector<RunId>> delete_experiment_runs(db::Transaction& transaction, int64_t experiment,
                                                   int limit);
-// The same the other way: of those deleted at `when`, or at any time.
+// Shows the experiment again, and ends a deletion of its runs that is under way. Then the runs that
+// were deleted at `when`, or at any time, are restored by batches.
 Status show_experiment(db::Transaction& transaction, int64_t experiment);
 Status stop_deleting(db::Transaction& transaction, int64_t experiment);
 Result<std::vector<RunId>> restore_experiment_runs(db::Transaction& transaction, int64_t experiment,

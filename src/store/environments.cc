@@ -140,8 +140,12 @@ std::string restore_hint(const EnvironmentName& name) {
 Status check_not_deleted(db::Db& db, int64_t workspace, const EnvironmentName& name) {
   TRY_SET(const std::optional<WallTime> deleted, deleted_at(db, workspace, name));
   if (!deleted) return {};
-  return fail(ErrorKind::conflict,
-              "environment " + name.name + ":" + name.version + " was deleted and can be restored",
+  const std::string what = "environment " + name.name + ":" + name.version + " was deleted ";
+  if (*deleted == kDeletedForGood) {
+    return fail(ErrorKind::conflict, what + "for good, and is being removed",
+                "Try again in a moment, or register it without a version.");
+  }
+  return fail(ErrorKind::conflict, what + "and can be restored",
               restore_hint(name) + ", or register it without a version");
 }
 
@@ -259,8 +263,9 @@ Status delete_environment(db::Transaction& transaction, std::string_view workspa
     TRY_SET(db::Statement row,
             transaction.db().query(
                 "SELECT version, created_by FROM environments WHERE workspace_id = ? AND name = ? "
-                "AND (? = '' OR version = ?) AND deleted IS NULL AND created_by <> ? LIMIT 1",
-                {of.id, name.name, name.version, name.version, owner}));
+                "AND (? = '' OR version = ?) AND (deleted IS NULL OR deleted > ?) AND created_by "
+                "<> ? LIMIT 1",
+                {of.id, name.name, name.version, name.version, when, owner}));
     TRY_SET(const bool others, row.next());
     if (others) {
       return fail(ErrorKind::denied,

@@ -36,8 +36,8 @@ Result<std::vector<Member>> list_members(db::Db& db, std::string_view workspace)
 Status set_member(db::Transaction& transaction, std::string_view workspace, const Member& member);
 Status remove_member(db::Transaction& transaction, std::string_view workspace,
                      std::string_view user);
-// Runs of `user` that are not over and that they have lost the right to submit to their workspaces;
-// those that have a place first. Runs that were withdrawn before are not among them.
+// Runs of `user` that are not over, in workspaces to which they may not submit any more; those that
+// have a place first. Runs that were withdrawn before are not among them.
 Result<std::vector<RunId>> runs_without_right(db::Db& db, std::string_view user, int limit);
 // Users who have such runs.
 Result<std::vector<std::string>> users_without_right(db::Db& db);

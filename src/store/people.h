@@ -20,10 +20,10 @@ Result<std::vector<Token>> list_tokens(db::Db& db);  // Attempts' tokens are not
 Result<Role> role_of_user(db::Db& db, std::string_view name, Role otherwise);
 Result<User> insert_user(db::Transaction& transaction, std::string_view name, Role role,
                          WallTime now);
-// With their memberships and their own machines; their tokens are revoked, and what these made.
 // The role of a user, or admin for an account that uses the Unix socket and has no row; nothing for
 // a user that was deleted.
 Result<std::optional<Role>> account_role(db::Db& db, std::string_view name);
+// With their memberships and their own machines; their tokens are revoked, and what these made.
 Status remove_user(db::Transaction& transaction, std::string_view name, WallTime now);
 // not_found; conflict for the account of the server itself. Who is no admin any more leaves no
 // tokens that they made for others, and no machine joins by theirs.

@@ -41,9 +41,8 @@ struct Context {
   const Secrets* secrets = nullptr;
   int wake_fd = -1;    // Readable when the uplink has news.
   int signal_fd = -1;  // SIGTERM and the like, to us.
-  int64_t seq = 0;     // Of the last report that is numbered, as far as the journal knows;
-  int64_t after =
-      0;  // and of the last one that will be sent: an earlier version's samples are not.
+  int64_t seq = 0;     // The last number given to a report.
+  int64_t after = 0;   // The last report that is sent: an earlier version's samples are not.
   int64_t samples = 0;
   std::string outputs_epoch;  // Uplink::epoch() when the outputs were sent.
   Facts facts;

@@ -38,6 +38,17 @@ class Names(YardTest):
             self.assertIn(f"{run} (twin, Completed)", error)
         self.assertEqual(len(self.json("run", "list")), 2)
 
+    def test_a_whole_id_wins_over_newer_ids_that_begin_with_it(self):
+        self.ok("workspace", "create", "lab")
+        for run in ("sweep-1", *(f"sweep-1{n}" for n in range(7))):
+            self.write("job.yml", f"name: {run}\ncommand: 'true'\n")
+            self.ok("job", "create", "-f", "job.yml")
+        self.write("job.yml", "name: sweep\ncommand: 'true'\n")
+        self.ok("job", "create", "-f", "job.yml", "-w", "lab")
+        self.assertEqual(self.json("run", "show", "sweep-1")["id"], "sweep-1")
+        self.assertEqual(self.json("run", "show", "sweep")["id"], "sweep")
+        self.assertIn("several runs", self.refused(5, "run", "show", "swee"))
+
     def test_names_are_looked_for_in_the_workspace_first(self):
         here = self.submit("--name", "same", "--", "true")
         self.ok("workspace", "create", "lab")

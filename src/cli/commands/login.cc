@@ -45,19 +45,17 @@ Result<std::string> token_for(const std::string& url, const Settings& settings) 
   const char* given = std::getenv("TRAINYARD_TOKEN");
   if (given != nullptr && *given != '\0') return std::string(given);
   const auto saved = settings.servers.find(url);
-  const bool terminal = isatty(STDIN_FILENO) == 1;
-  if (terminal && saved != settings.servers.end() && ask_user(url, saved->second.token)) {
-    return saved->second.token;
-  }
+  const bool is_saved = saved != settings.servers.end();
   std::string token;
-  if (terminal) {
-    TRY_SET(token, ask_quietly("token for " + url + ": "));
+  if (isatty(STDIN_FILENO) == 1) {
+    TRY_SET(token,
+            ask_quietly("token for " + url + (is_saved ? " (empty: the saved one)" : "") + ": "));
     token = trim(token);
   } else {
     TRY_SET(token, token_from_stdin());
   }
   if (!token.empty()) return token;
-  if (saved != settings.servers.end()) return saved->second.token;
+  if (is_saved) return saved->second.token;
   return fail(ErrorKind::invalid, "a token is needed",
               "An admin of the server makes one with: trainyard token create. Give it by "
               "TRAINYARD_TOKEN, by the standard input, or when you are asked.");

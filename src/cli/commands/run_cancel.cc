@@ -10,7 +10,7 @@ namespace {
 
 constexpr Option kRunCancelRows[] = {
     {"--all", Takes::nothing, "", "All of your runs in the workspace that are not over."},
-    {"--no-wait", Takes::nothing, "", "Return at once, as it does without it."},
+    {"--no-wait", Takes::nothing, "", "Accepted for compatibility: cancel never waits."},
 };
 
 constexpr int kPageOfOpenRuns = 200;
