@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "cli/console.h"
+#include "cli/named_file.h"
 #include "cli/run_names.h"
 #include "cli/settings.h"
 #include "query/query.h"
@@ -163,22 +164,15 @@ Status Context::print(const Json& value, const View& view) const {
 
 Status Context::write_metadata(const Json& value) const {
   const fs::path path = args_.value("output-metadata-file");
-  const std::string text = render_json(value, false);
-  std::error_code ignored;
-  const fs::file_status status = fs::status(path, ignored);
-  if (!fs::exists(status) || fs::is_regular_file(status)) {
-    TRY_WITHIN("-t " + path.string(), write_file(path, text));
-    return {};
-  }
-  TRY_SET(const Fd file, open_file(path, O_WRONLY));  // A pipe, or /dev/stdout.
-  return write_all(file.get(), text, path.string());
+  TRY_WITHIN("-t " + path.string(), write_named_file(path, render_json(value, false)));
+  return {};
 }
 
 Status Context::confirm(std::string_view question) const {
   if (args_.has("yes")) return {};
   if (isatty(STDIN_FILENO) != 1 || !screen_.error_terminal) {
-    return fail(ErrorKind::invalid, std::string(question) + " Not without a yes",
-                "Say so with --yes.");
+    return fail(ErrorKind::invalid, std::string(question) + " That needs a confirmation",
+                "Add --yes.");
   }
   static_cast<void>(write_output(STDERR_FILENO, printable(question) + " (y/n): ").has_value());
   std::string answer(64, '\0');

@@ -7,6 +7,7 @@
 namespace trainyard::cli {
 namespace {
 
+constexpr int kOwnRunsPage = 200;
 constexpr int kCandidates = 5;  // Shown, when a word fits several runs.
 
 Result<RunId> newest_run(client::Api& api, const std::string& workspace) {
@@ -92,6 +93,35 @@ Result<std::vector<RunId>> find_runs(Context& context, std::span<const std::stri
     if (std::ranges::find(runs, run) == runs.end()) runs.push_back(std::move(run));
   }
   return runs;
+}
+
+Result<std::vector<RunId>> own_runs(Context& context, std::string_view statuses) {
+  TRY_SET(client::Api * api, context.api());
+  TRY_SET(const Json server, api->server(false));
+  client::RunQuery query{.status = std::string(statuses), .user = cell_of(server, "user")};
+  query.children = statuses == kOpenStatuses;  // What is over goes with its parent.
+  TRY_SET(query.workspace, context.workspace());
+  std::vector<RunId> runs;
+  std::string cursor;
+  do {
+    TRY_SET(const client::Page page, api->runs(query, kOwnRunsPage, cursor));
+    for (const Json& run : page.items) runs.push_back(RunId{cell_of(run, "id")});
+    cursor = page.next;
+  } while (!cursor.empty());
+  return runs;
+}
+
+Result<std::vector<RunId>> named_or_all(Context& context, std::string_view statuses) {
+  const Args& args = context.args();
+  if (!args.has("all")) {
+    TRY_SET(const std::vector<std::string> words, run_words(context));
+    return find_runs(context, words);
+  }
+  if (!args.words().empty() || args.has("run") || args.has("name")) {
+    return fail(ErrorKind::invalid, "--all and a run at the same time",
+                "Give either the runs or --all.");
+  }
+  return own_runs(context, statuses);
 }
 
 Result<RunId> choose_run(std::string_view word, const Json& runs) {

@@ -65,6 +65,20 @@ std::string display_name(const Json& run) {
   return name == cell_of(run, "id") ? "" : name;
 }
 
+// The last lines of a rank are shown by themselves, as they were printed.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string last_lines(const Json& run) {
+  const std::string text = cell_of(run, "reason");
+  const size_t end = text.find('\n');
+  if (end == std::string::npos) return {};
+  std::string lines = "\n";
+  for (const std::string& line : split(trim(text.substr(end + 1)), '\n')) {
+    lines += "  " + printable(line) + "\n";
+  }
+  return lines;
+}
+
 std::string about(const Json& run, WallTime now, const Screen& screen) {
   Table table;
   const auto add = [&](std::string_view name, const std::string& value) {
@@ -75,7 +89,7 @@ std::string about(const Json& run, WallTime now, const Screen& screen) {
   const std::string exit = cell_of(run, "exitCode");
   const std::string status = cell_of(run, "status") + (exit.empty() ? "" : ", exit " + exit);
   add("status", status);
-  add("reason", cell_of(run, "reason"));
+  add("reason", first_line(cell_of(run, "reason")));
   if (cell_of(run, "error") != cell_of(run, "reason")) add("error", cell_of(run, "error"));
   for (const Json& warning : wire::member(run, "warnings")) {
     if (warning.is_string()) add("warning", warning.get<std::string>());
@@ -129,10 +143,11 @@ std::string attempts(const Json& run, WallTime now, const Screen& screen) {
   for (const Json& attempt : list) {
     const double cpu = attempt.value("cpuSeconds", 0.0);
     const auto peak = attempt.value("memoryPeakBytes", int64_t{0});
-    table.rows.push_back(
-        {cell_of(attempt, "number"), cell_of(attempt, "node"), cell_of(attempt, "status"),
-         time_taken(attempt, now), format_duration(microseconds(static_cast<int64_t>(cpu * 1e6))),
-         peak > 0 ? format_size(static_cast<uint64_t>(peak)) : "", cell_of(attempt, "reason")});
+    table.rows.push_back({cell_of(attempt, "number"), cell_of(attempt, "node"),
+                          cell_of(attempt, "status"), time_taken(attempt, now),
+                          format_duration(microseconds(static_cast<int64_t>(cpu * 1e6))),
+                          peak > 0 ? format_size(static_cast<uint64_t>(peak)) : "",
+                          first_line(cell_of(attempt, "reason"))});
   }
   return "\n" + render_table(table, {.colour = screen.colour});
 }
@@ -199,8 +214,8 @@ View run_details_view(Context& context, Files files) {
 }
 
 std::string run_details(const Json& run, WallTime now, Files files, const Screen& screen) {
-  return about(run, now, screen) + metrics(run) + attempts(run, now, screen) + phases(run) +
-         code(run, files == Files::all);
+  return about(run, now, screen) + last_lines(run) + metrics(run) + attempts(run, now, screen) +
+         phases(run) + code(run, files == Files::all);
 }
 
 std::string command_line(const Json& command) {

@@ -234,7 +234,7 @@ class JobInterpreter {
       if (has_value("environment.image") || has_value("environment.build")) return;
       const Node* given = document_.root.find("command");
       return error(given != nullptr ? *given : first(), "command: is missing",
-                   "Only an image, or what a Dockerfile makes, has one of its own.");
+                   "It may be left out only with an image or a Dockerfile.");
     }
     if (!node->is_scalar()) return;
     spec_.form = CommandForm::shell;

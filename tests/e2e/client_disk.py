@@ -1,10 +1,11 @@
 """What a server or a run names is written below the folder one chose, through no link on the way."""
 import os
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from yard import YardTest, main
+from yard import TRAINYARD, YardTest, main
 
 SCRIPT = """
 import os
@@ -58,6 +59,26 @@ class ClientDisk(YardTest):
         for path in ("logs/a.txt", "outputs/a.txt", "b.txt"):
             self.assertFalse((to / path).is_symlink())
             self.assertEqual((to / path).read_text(), "of the run")
+
+    def test_a_pipe_or_device_is_written_into_and_stays(self):
+        pipe = self.scratch / "pipe"
+        os.mkfifo(pipe)
+        self.write("job.yml", "command: 'true'\n")
+        for words in (("run", "cp", f"{self.run_id}:outputs/a.txt"), ("job", "create", "-f", "job.yml", "--save-as"),
+                      ("run", "show", self.run_id, "-t")):
+            reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+            self.ok(*words, pipe)
+            self.assertTrue(reader.communicate(timeout=60)[0], words)
+            self.assertTrue(pipe.is_fifo(), words)
+        # A file behind /dev/stdout is no reason to put another in its place.
+        out = self.scratch / "out"
+        with open(out, "w") as file:
+            file.write("before\n")
+            file.flush()
+            subprocess.run([TRAINYARD, "run", "cp", f"{self.run_id}:outputs/a.txt", "/dev/stdout"], env=self.env,
+                           cwd=self.code, stdout=file, check=True)
+        self.assertEqual(out.read_text(), "before\nof the run")
+        self.assertTrue(os.path.islink("/dev/stdout"))
 
     def test_a_link_of_the_code_leads_no_outputs_elsewhere(self):
         """First the code, with a link in it, then the outputs into the same folder."""

@@ -115,6 +115,30 @@ class Keyboard(YardTest):
         self.assertEqual((done.code, done.out), (0, "[]\n"), done)
         self.assertIn("no run of yours", done.err)
 
+    def test_all_of_ones_own_runs_are_waited_for_followed_and_deleted(self):
+        gate = self.scratch / "gate"
+        runs = [self.submit("--", "sh", "-c", f"echo here; until [ -e {gate} ]; do sleep 0.05; done") for _ in range(2)]
+        followed = subprocess.Popen([TRAINYARD, "logs", "-f", "--all"], env=self.env, cwd=self.code, text=True,
+                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assertEqual(followed.stdout.readline(), "here\n")
+        gate.touch()
+        self.assertEqual(self.run_cli("run", "wait", "--all").code, 0)
+        self.assertEqual(followed.communicate(timeout=60)[0], "here\n")
+        self.assertIn("Delete the runs", self.refused(2, "run", "delete", "--all"))
+        self.ok("run", "delete", "--all", "-y")
+        self.assertEqual(self.json("run", "list"), [])
+        self.assertEqual({run["id"] for run in self.json("run", "list", "--deleted")}, set(runs))
+
+    def test_a_traceback_is_shown_as_it_was_printed(self):
+        self.write("train.py", "def f():\n    raise ValueError('no')\nf()\n")
+        run = self.submit("--", "python3", "train.py")
+        self.finish(run)
+        shown = self.ok("run", "show", run, "-o", "table")
+        self.assertRegex(shown, r"(?m)^reason +rank 0 exited with code 1: ValueError: no.*$")
+        self.assertRegex(shown, r"(?m)^  Traceback \(most recent call last\):$")
+        self.assertRegex(shown, r"(?m)^      raise ValueError\('no'\)$")
+        self.assertEqual(shown.count("Traceback"), 1)
+
     def test_a_runs_files_are_listed(self):
         self.write("train.py", "open('outputs/model.txt', 'w').write('42')\n")
         run = self.submit("--", "python3", "train.py")

@@ -29,6 +29,8 @@ extern const std::span<const Option> kRunShowOptions;
 extern const std::span<const Option> kRunCancelOptions;
 extern const std::span<const Option> kRunLogsOptions;
 extern const std::span<const Option> kRunMonitorLogsOptions;
+extern const std::span<const Option> kRunWaitOptions;
+extern const std::span<const Option> kLogsOfRunsOptions;
 extern const std::span<const Option> kRunDownloadLogsOptions;
 extern const std::span<const Option> kRunDownloadOptions;
 extern const std::span<const Option> kRunChoice;  // Which run: for all that take one.
@@ -168,6 +170,7 @@ extern const std::span<const Option> kServerRestoreOptions;
 extern const std::span<const Option> kServerCheckOptions;
 extern const std::span<const Option> kServerGcOptions;
 extern const std::span<const Option> kDeleteOptions;  // --now
+extern const std::span<const Option> kRunDeleteOptions;
 extern const std::span<const Option> kExperimentChoice;
 extern const std::span<const Option> kServerPolicySetOptions;
 

@@ -8,6 +8,7 @@
 #include "cli/follow.h"
 #include "cli/job_file.h"
 #include "cli/job_view.h"
+#include "cli/named_file.h"
 #include "cli/submission.h"
 #include "dialects/job.h"
 
@@ -36,6 +37,7 @@ Status check_save_as(const Args& args) {
   if (fs::is_directory(file, ignored)) {
     return fail(ErrorKind::invalid, "--save-as " + file.string() + ": it is a folder");
   }
+  if (is_stream(file)) return {};
   if (access(folder.c_str(), W_OK) != 0) return fail_errno(errno, "--save-as " + file.string());
   return {};
 }
@@ -50,7 +52,7 @@ Status save(const fs::path& file, const dialects::Document& document, bool named
   job["experiment_name"] = wire::member(created, "experiment_name");
   const bool yaml = file.extension() == ".yml" || file.extension() == ".yaml";
   TRY_WITHIN("--save-as " + file.string(),
-             write_file(file, yaml ? render_yaml(job, false) : render_json(job, false)));
+             write_named_file(file, yaml ? render_yaml(job, false) : render_json(job, false)));
   return {};
 }
 

@@ -13,38 +13,9 @@ constexpr Option kRunCancelRows[] = {
     {"--no-wait", Takes::nothing, "", "Accepted for compatibility: cancel never waits."},
 };
 
-constexpr int kPageOfOpenRuns = 200;
-constexpr std::string_view kOpenStatuses =
-    "NotStarted,Queued,Provisioning,Preparing,Starting,Running,Finalizing";
-
-Result<std::vector<RunId>> own_open_runs(Context& context) {
-  TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json server, api->server(false));
-  client::RunQuery query{
-      .status = std::string(kOpenStatuses), .user = cell_of(server, "user"), .children = true};
-  TRY_SET(query.workspace, context.workspace());
-  std::vector<RunId> runs;
-  std::string cursor;
-  do {
-    TRY_SET(const client::Page page, api->runs(query, kPageOfOpenRuns, cursor));
-    for (const Json& run : page.items) runs.push_back(RunId{cell_of(run, "id")});
-    cursor = page.next;
-  } while (!cursor.empty());
-  return runs;
-}
-
 Result<std::vector<RunId>> runs_to_cancel(Context& context) {
-  const Args& args = context.args();
-  if (!args.has("all")) {
-    TRY_SET(const std::vector<std::string> words, run_words(context));
-    return find_runs(context, words);
-  }
-  if (!args.words().empty() || args.has("run") || args.has("name")) {
-    return fail(ErrorKind::invalid, "--all and a run at the same time",
-                "Give either the runs to cancel or --all.");
-  }
-  TRY_SET(std::vector<RunId> runs, own_open_runs(context));
-  if (runs.empty()) return runs;
+  TRY_SET(std::vector<RunId> runs, named_or_all(context, kOpenStatuses));
+  if (runs.empty() || !context.args().has("all")) return runs;
   TRY(context.confirm("Cancel " + std::to_string(runs.size()) +
                       (runs.size() == 1 ? " run" : " runs") + " of yours?"));
   return runs;
@@ -65,6 +36,7 @@ Status print_several(Context& context, const Json& runs) {
 }  // namespace
 
 constinit const std::span<const Option> kRunCancelOptions = kRunCancelRows;
+constinit const std::span<const Option> kRunWaitOptions = std::span(kRunCancelRows).first(1);
 
 Result<int> run_cancel(Context& context) {
   TRY_SET(const std::vector<RunId> runs, runs_to_cancel(context));
@@ -90,8 +62,7 @@ Result<int> run_cancel(Context& context) {
 }
 
 Result<int> run_wait(Context& context) {
-  TRY_SET(const std::vector<std::string> words, run_words(context));
-  TRY_SET(const std::vector<RunId> runs, find_runs(context, words));
+  TRY_SET(const std::vector<RunId> runs, named_or_all(context, kOpenStatuses));
   int first_code = kExitOk;
   if (runs.size() == 1) {
     TRY_SET(const Followed followed, wait_for_run(context, runs.front()));

@@ -7,6 +7,13 @@
 namespace trainyard::cli {
 namespace {
 
+constexpr size_t kNamesShown = 10;
+
+constexpr Option kRunDeleteRows[] = {
+    {"--now", Takes::nothing, "", "Delete for good: nothing can be restored."},
+    {"--all", Takes::nothing, "", "All of your runs in the workspace that are over."},
+};
+
 constexpr Option kDeleteRows[] = {
     {"--now", Takes::nothing, "", "Delete for good: nothing can be restored."},
 };
@@ -37,13 +44,22 @@ constexpr Option kExperimentNames[] = {
 }  // namespace
 
 constinit const std::span<const Option> kDeleteOptions = kDeleteRows;
+constinit const std::span<const Option> kRunDeleteOptions = kRunDeleteRows;
 constinit const std::span<const Option> kExperimentChoice = kExperimentNames;
 
 Result<int> run_delete(Context& context) {
-  TRY_SET(const std::vector<std::string> words, run_words(context));
-  TRY_SET(const std::vector<RunId> runs, find_runs(context, words));
+  TRY_SET(const std::vector<RunId> runs, named_or_all(context, kOverStatuses));
+  if (runs.empty()) {
+    context.say("no run of yours is over");
+    return kExitOk;
+  }
   std::vector<std::string> names;
   for (const RunId& run : runs) names.push_back(run.value);
+  if (names.size() > kNamesShown) {
+    const std::string more = std::to_string(names.size() - kNamesShown) + " more";
+    names.resize(kNamesShown);
+    names.push_back(more);
+  }
   TRY(context.confirm((runs.size() == 1 ? "Delete the run " : "Delete the runs ") +
                       join(names, ", ") + "?"));
   TRY_SET(client::Api * api, context.api());

@@ -5,6 +5,7 @@
 #include "cli/commands/commands.h"
 #include "cli/console.h"
 #include "cli/exit.h"
+#include "cli/named_file.h"
 #include "cli/progress.h"
 #include "cli/run_names.h"
 #include "client/blobs.h"
@@ -211,6 +212,12 @@ Result<int> run_cp(Context& context) {
   if (one && words[1] == "-") {
     TRY(fetch(*api, source.run, source.path,
               [](std::string_view bytes) { return write_output(STDOUT_FILENO, bytes); }));
+    return kExitOk;
+  }
+  if (one && is_stream(words[1])) {
+    TRY_SET(const Fd stream, open_stream(words[1]));
+    TRY(fetch(*api, source.run, source.path,
+              [&](std::string_view bytes) { return write_all(stream.get(), bytes, words[1]); }));
     return kExitOk;
   }
   // As cp does: into a folder that is there, else under the name given.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr Option kRunLogsRows[] = {
     {"--follow -f", Takes::nothing, "", "Go on until the run is over, and exit as it did."},
+    {"--all", Takes::nothing, "", "All of your runs in the workspace that are not over."},
     {"--rank", Takes::value, "R", "Only this rank's."},
     {"--attempt", Takes::value, "A", "Only this attempt's."},
     {"--tail", Takes::value, "N", "Only the last N lines of each rank."},
@@ -101,8 +102,7 @@ Result<int> show_log(Context& context, const RunId& id, bool follow) {
 // Several runs one after the other, each behind a line with its id on stderr.
 Result<int> show_logs(Context& context, bool follow) {
   TRY(check_times(context.args()));
-  TRY_SET(const std::vector<std::string> words, run_words(context));
-  TRY_SET(const std::vector<RunId> runs, find_runs(context, words));
+  TRY_SET(const std::vector<RunId> runs, named_or_all(context, kOpenStatuses));
   int first_code = kExitOk;
   for (const RunId& id : runs) {
     if (runs.size() > 1) context.say("==> run " + id.value + " <==");
@@ -117,6 +117,8 @@ Result<int> show_logs(Context& context, bool follow) {
 
 constinit const std::span<const Option> kRunLogsOptions = kRunLogsRows;
 constinit const std::span<const Option> kRunMonitorLogsOptions = kMonitorOptions;
+// `logs` always follows too, and people type -f.
+constinit const std::span<const Option> kLogsOfRunsOptions = kRunLogsRows;
 
 Result<int> run_logs(Context& context) { return show_logs(context, context.args().has("follow")); }
 
