@@ -76,6 +76,7 @@ Status Targets::open_all() {
 }
 
 Result<std::string> Targets::check(const ComputeSpec& spec) const {
+  if (spec.engine != "slurm") return std::string();
   engine::slurm::CommandOptions options = engine::slurm::command_options(spec, {});
   options.timeout = kCheckTime;
   const auto commands = engine::slurm::make_commands(std::move(options));

@@ -32,7 +32,8 @@ class Targets {
   };
   explicit Targets(Parts parts) : parts_(std::move(parts)) {}
 
-  // Whether it can be, as far as that is known before it is made: a login node that answers.
+  // Whether it can be, as far as that is known before it is made: a login node that answers, a
+  // partition that is there. Returns why its Slurm does not answer; empty: it does.
   Result<std::string> check(const ComputeSpec& spec) const;
   // All there are; one that cannot be is told of in the log, and its runs wait.
   Status open_all();

@@ -8,7 +8,7 @@ namespace {
 using wire::Json;
 using Variables = std::map<std::string, std::string>;
 
-const Here kHere{.account = {.uid = 1000, .gid = 100, .name = "ada", .groups = {100, 44}},
+const Here kHere{.account = {.uid = 1000, .gid = 100, .name = {}, .groups = {100, 44}},
                  .shm_bytes = int64_t{4} << 30};
 
 Json config_of(const Plan& plan, const EngineAddress& engine = {},
@@ -96,6 +96,27 @@ TEST_CASE("only variables that are named go inside, and those of mpirun and the 
   CHECK(config_of(plan, {}, ours)["Env"] ==
         Json::array({"A=mine", "B=2", "C=3", "NVIDIA_VISIBLE_DEVICES=void",
                      "OMPI_COMM_WORLD_RANK=0", "TRAINYARD_ATTEMPT_MARK=m"}));
+}
+
+TEST_CASE("a person is known inside by name, and root is not told who he is") {
+  const auto env = [](unsigned uid, const EngineAddress& engine) {
+    Here here = kHere;
+    here.account.uid = uid;
+    here.account.name = "ada";
+    return container_config(simple(), engine, here, {}, Init::no).value()["Env"];
+  };
+  const Json known = Json::array({"LOGNAME=ada", "NVIDIA_VISIBLE_DEVICES=void", "USER=ada"});
+  CHECK(env(1000, {}) == known);
+  CHECK(env(1000, {.podman = true, .rootless = true}) == known);
+  const Json unknown = Json::array({"NVIDIA_VISIBLE_DEVICES=void"});
+  CHECK(env(0, {}) == unknown);
+  CHECK(env(1000, {.rootless = true}) == unknown);
+}
+
+TEST_CASE("a person's own podman hands on the groups that the person has") {
+  const auto config =
+      container_config(simple(), {.podman = true, .rootless = true}, kHere, {}, Init::no);
+  CHECK(config.value()["HostConfig"]["GroupAdd"] == Json::array({"keep-groups"}));
 }
 
 TEST_CASE("what the image says of itself holds though its engine has it as a mere folder") {

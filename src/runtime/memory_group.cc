@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "base/text.h"
 #include "runtime/proc_table.h"
@@ -34,17 +35,28 @@ Result<fs::path> parent_of(const ControlGroup& own) {
   return parent;
 }
 
-// PSS: a page's share of each process that has it.
-int64_t proportional_bytes(pid_t pid, int64_t otherwise) {
-  const auto text = read_file("/proc/" + std::to_string(pid) + "/smaps_rollup");
-  if (!text) return otherwise;
-  for (const std::string& line : split(*text, '\n')) {
-    if (!line.starts_with("Pss:")) continue;
-    const std::string_view value = trim(std::string_view(line).substr(4));
-    const auto kilobytes = parse_int(value.substr(0, value.find(' ')), "Pss");
-    return kilobytes ? *kilobytes * 1024 : otherwise;
+// The value of a line "NAME:   123 kB", in bytes.
+std::optional<int64_t> bytes_of(const std::string& text, std::string_view name) {
+  for (const std::string& line : split(text, '\n')) {
+    if (!line.starts_with(name)) continue;
+    const std::string_view value = trim(std::string_view(line).substr(name.size()));
+    const auto kilobytes = parse_int(value.substr(0, value.find(' ')), name);
+    if (kilobytes) return *kilobytes * 1024;
   }
-  return otherwise;
+  return std::nullopt;
+}
+
+// Its own pages, and its part (PSS) of those it shares. Files that it has mapped are not its need.
+int64_t own_bytes(pid_t pid, int64_t otherwise) {
+  const fs::path folder = "/proc/" + std::to_string(pid);
+  const std::string text = read_file(folder / "smaps_rollup").value_or("");
+  const auto anonymous = bytes_of(text, "Pss_Anon:");
+  if (anonymous) return *anonymous + bytes_of(text, "Pss_Shmem:").value_or(0);
+  // Kernels before 5.9 do not tell them apart.
+  const auto all = bytes_of(text, "Pss:");
+  if (!all) return otherwise;
+  const auto files = bytes_of(read_file(folder / "status").value_or(""), "RssFile:");
+  return std::max<int64_t>(0, *all - files.value_or(0));
 }
 
 }  // namespace
@@ -94,7 +106,7 @@ int64_t memory_below(pid_t ancestor, int64_t exact_above) {
   for (const ProcessRow& row : rows) sum += row.memory_bytes;
   if (sum <= exact_above) return sum;
   sum = 0;
-  for (const ProcessRow& row : rows) sum += proportional_bytes(row.pid, row.memory_bytes);
+  for (const ProcessRow& row : rows) sum += own_bytes(row.pid, row.memory_bytes);
   return sum;
 }
 

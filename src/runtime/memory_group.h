@@ -36,8 +36,8 @@ class MemoryGroup {
   ControlGroup group_;
 };
 
-// What the descendants of `ancestor` have in memory. Pages that several of them share count once
-// where the sum of their parts is above `exact_above`; that costs more to find out.
+// What the descendants of `ancestor` have in memory. Where the sum is above `exact_above`, which
+// costs more to find out, pages that they share count once and those of mapped files not at all.
 int64_t memory_below(pid_t ancestor, int64_t exact_above);
 
 }  // namespace trainyard::runtime
