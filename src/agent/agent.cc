@@ -24,6 +24,7 @@
 #include "engine/local.h"
 #include "engine/local_folder.h"
 #include "engine/local_machine.h"
+#include "env/python.h"
 #include "wire/json.h"
 #include "wire/urls.h"
 
@@ -117,6 +118,8 @@ class Agent {
   SteadyTime worked_{};  // When there was last something to do.
   Fd leaving_;           // start.lock, while we go.
   std::stop_source stop_source_;
+  Guarded<std::vector<std::string>> pythons_;  // Of this machine, once they are known.
+  std::jthread probing_;
 };
 
 Status Agent::open() {
@@ -127,6 +130,18 @@ Status Agent::open() {
   engine_->on_gone([this](const AttemptId& attempt, const engine::Engine::Going& going) {
     gone_.with([&](auto& gone) { gone[attempt] = going.why; });
     client_.interrupt();  // To be told at once.
+  });
+  // Each interpreter is asked by starting it: nobody waits for that.
+  probing_ = std::jthread([this](const std::stop_token& stop) {
+    const env::Settings settings{.variables = own_variables("TRAINYARD_"),
+                                 .cache = options_.place.folder / "cache",
+                                 .blobs = {},
+                                 .engine_socket = {},
+                                 .registry_password = {}};
+    auto found = env::python_platforms(settings, [&] { return stop.stop_requested(); });
+    if (stop.stop_requested()) return;
+    pythons_.with([&](auto& pythons) { pythons = std::move(found); });
+    client_.interrupt();
   });
   worked_ = clock_.steady();
   execs_.open({"/", own_variables("TRAINYARD_")});
@@ -197,6 +212,7 @@ Status Agent::work(std::function<void(const Status&)> ready) {
 
 void Agent::compose() {
   ++report_.number;
+  pythons_.with([&](const auto& pythons) { report_.facts.pythons = pythons; });
   report_.held.clear();
   gone_.with([&](const auto& gone) {
     for (const auto& [attempt, held] : held_) {

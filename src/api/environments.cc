@@ -38,6 +38,10 @@ Status keep_file(blob::Store& blobs, const fs::path& path, const snapshot::Entry
   return writer->keep(entry.digest);
 }
 
+fs::path rebuild_file(const fs::path& shelf, std::string_view workspace, const std::string& hash) {
+  return shelf / "rebuilds" / sha256(std::string(workspace) + "\n" + hash).hex();
+}
+
 std::string key_of(const Environments::Wanted& wanted) {
   return std::string(to_string(wanted.need)) + " " + wanted.environment.hash;
 }
@@ -168,7 +172,10 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
       held && (wanted.need != Need::tree || !held->realised.tree.empty()) &&
       (wanted.need != Need::root || held->realised.kind != EnvironmentKind::container ||
        fs::exists(held->folder / "root"));
-  if (enough) return Stand{.is = Stand::Is::ready, .realised = held->realised};
+  if (enough) {
+    TRY(replace(wanted));
+    return Stand{.is = Stand::Is::ready, .realised = held->realised};
+  }
   std::lock_guard lock(mutex_);
   auto& slot = jobs_[key];
   if (slot && slot != job) return slot->stand(wanted.log_from);  // Another was quicker.
@@ -176,6 +183,11 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
   Job& begun = *slot;
   begun.thread = std::jthread([this, &begun] {
     Result<Realised> made = make(begun);
+    if (made) {
+      if (Status replaced = replace(begun.wanted); !replaced) {
+        made = std::unexpected(std::move(replaced).error());
+      }
+    }
     if (!made) {
       parts_.log.warn("environment not made",
                       {{"hash", begun.wanted.environment.hash}, {"error", made.error().message}});
@@ -329,6 +341,19 @@ void Environments::keep_lock(const Realised& realised, const Environment& enviro
                                         0600, Durable::yes)
                            : made;
   if (!kept) parts_.log.warn("lock not kept", {{"error", kept.error().message}});
+}
+
+std::string Environments::rebuild_of(std::string_view workspace, const std::string& hash) const {
+  return read_file(rebuild_file(parts_.folder, workspace, hash)).value_or("");
+}
+
+// In one file: a rebuild that fails, or is killed half-way, leaves the environment before it in
+// use. Runs that have that one go on with it.
+Status Environments::replace(const Wanted& wanted) const {
+  if (wanted.replaces.empty()) return {};
+  const fs::path file = rebuild_file(parts_.folder, wanted.workspace, wanted.replaces);
+  TRY(make_dirs(file.parent_path(), 0700));
+  return write_file(file, wanted.environment.recipe.rebuild, 0600, Durable::yes);
 }
 
 // An engine keeps images in its own way; who has none needs their files.

@@ -69,6 +69,8 @@ class Environments {
     Need need = Need::made;
     bool begins = false;  // Who asks for the first time: that it failed before is no answer.
     bool ahead = false;   // Nobody waits for it yet: it is made all the same.
+    // The hash of the environment that this rebuild replaces in the workspace, once it is whole.
+    std::string replaces = {};
     uint64_t log_from = 0;
   };
   struct Stand {
@@ -99,6 +101,9 @@ class Environments {
                                   const std::function<bool(const std::string& hash)>& unused,
                                   bool dry_run);
 
+  // The rebuild that a workspace uses in place of the environment of that hash; empty: none.
+  std::string rebuild_of(std::string_view workspace, const std::string& hash) const;
+
   // What its hash has to know of this machine.
   Result<std::string> platform(const Recipe& recipe) const;
 
@@ -115,6 +120,7 @@ class Environments {
   Status make_root(Job& job, const env::Shelf::Held& held, const env::Settings& settings);
   std::vector<std::string> kept_lock(const Environment& environment) const;
   void keep_lock(const Realised& realised, const Environment& environment) const;
+  Status replace(const Wanted& wanted) const;
   void trim();
 
   const Parts parts_;

@@ -6,12 +6,14 @@
 namespace trainyard::api {
 
 // How far an environment is, by the request's `need`, `begin`, `log` and `wait`:
-// {"state","progress","log","logNext","error","realised"}. Whoever asks has it made.
+// {"state","progress","log","logNext","error","realised"}. Whoever asks has it made. `replaces` is
+// the hash of the environment that a rebuild replaces in the workspace when it is complete.
 Result<http::Response> show_stand(const Call& call, const Environment& environment,
-                                  const std::string& workspace);
+                                  const std::string& workspace, const std::string& replaces = {});
 
-// Parks the request while the server reads the file that the environment's image is: a large one
-// takes minutes, and no request may hold a thread that long. Nothing: go on.
+// Parks the request while the server finds out which image the environment's is: it reads a file,
+// which takes minutes for a large one, or asks a registry. No request may hold a thread that long.
+// Nothing: go on.
 std::optional<http::Response> wait_for_image(const Call& call, std::string_view workspace,
                                              const Environment& asked,
                                              const control::EnvironmentUse& use);

@@ -3,6 +3,7 @@
 #include "container/arguments.h"
 #include "container/image_digest.h"
 #include "dialects/environment_file.h"
+#include "model/environment_identity.h"
 #include "model/environment_record.h"
 #include "store/environments.h"
 #include "store/workspaces.h"
@@ -27,7 +28,10 @@ Result<EnvironmentName> name_in(const Call& call) {
 
 // The caller's rights. GPUs are assumed: only a run says whether it has any.
 control::EnvironmentUse use_of(const Call& call) {
-  return {.role = call.identity.role, .own_machine = false, .gpus = true};
+  return {.role = call.identity.role,
+          .own_machine = false,
+          .gpus = true,
+          .asked = call.request.arrived};
 }
 
 // With the hash that a run of it would have; a machine that cannot say leaves it out.
@@ -69,6 +73,7 @@ Result<EnvironmentRecord> record_in(const Call& call, const Json& body) {
   record.environment.hash.clear();
   record.environment.recipe.platform.clear();
   record.environment.recipe.image_digest.clear();
+  record.environment.recipe.rebuild.clear();
   record.environment.lock.clear();
   record.environment.image_folders.clear();
   record.environment.host_paths.clear();
@@ -98,6 +103,7 @@ Status settle(const Call& call, EnvironmentRecord& record, const Json& body) {
   resolved.version = record.environment.version;
   resolved.recipe.image_digest.clear();
   resolved.recipe.credential.clear();
+  resolved.recipe.rebuild.clear();
   resolved.limited = false;
   resolved.image_folders.clear();
   resolved.host_paths.clear();
@@ -133,6 +139,11 @@ Result<http::Response> show_environment(const Call& call) {
     return {};
   };
   TRY(call.house.store.read(look));
+  Environment asked = record.environment;
+  asked.name.clear();
+  if (auto wait = wait_for_image(call, workspace_in(call), asked, use_of(call))) {
+    return *std::move(wait);
+  }
   return answer(shown(call, record, workspace_in(call)));
 }
 
@@ -144,9 +155,18 @@ Result<http::Response> environment_state(const Call& call) {
   if (auto wait = wait_for_image(call, workspace_in(call), asked, use_of(call))) {
     return *std::move(wait);
   }
-  TRY_SET(const Environment environment,
+  TRY_SET(Environment environment,
           call.house.control->resolve_environment(workspace_in(call), asked, use_of(call)));
-  return show_stand(call, environment, std::string(workspace_in(call)));
+  const std::string_view rebuild = call.request.query_or("rebuild", "");
+  if (rebuild.empty() || environment.hash.empty()) {
+    return show_stand(call, environment, std::string(workspace_in(call)));
+  }
+  TRY(check_name(rebuild, "rebuild"));
+  environment.recipe.rebuild.clear();
+  const std::string replaces = environment_hash(environment);
+  environment.recipe.rebuild = rebuild;
+  environment.hash = environment_hash(environment);
+  return show_stand(call, environment, std::string(workspace_in(call)), replaces);
 }
 
 Result<http::Response> change_environment(const Call& call) {
@@ -261,8 +281,9 @@ constexpr RouteRow kEnvironmentsRoutes[] = {
      "Shows what a name stands for: a registered environment, else a curated one.", "version"},
     {get, "/api/v1/workspaces/{workspace}/environments/{environment}/state", Needs::submitter,
      Attempts::refused, environment_state,
-     "How far an environment is: state, progress, log. Asking has it made.",
-     "version need begin log wait"},
+     "How far an environment is: state, progress, log. Asking has it made; with an id of the "
+     "caller's as `rebuild` once more, though it is there.",
+     "version need begin log wait rebuild"},
     {patch, "/api/v1/workspaces/{workspace}/environments/{environment}", Needs::submitter,
      Attempts::refused, change_environment,
      "Archives all versions or one of an environment, or brings them back.", "version"},

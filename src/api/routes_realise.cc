@@ -51,7 +51,7 @@ constexpr RouteRow kRealiseRoutes[] = {
 }  // namespace
 
 Result<http::Response> show_stand(const Call& call, const Environment& environment,
-                                  const std::string& workspace) {
+                                  const std::string& workspace, const std::string& replaces) {
   if (call.house.environments == nullptr || environment.hash.empty()) {
     return fail(ErrorKind::not_found, "there is no environment to be made");
   }
@@ -64,6 +64,8 @@ Result<http::Response> show_stand(const Call& call, const Environment& environme
                                           .user = call.identity.user,
                                           .need = need,
                                           .begins = begin == 1,
+                                          .ahead = !replaces.empty(),
+                                          .replaces = replaces,
                                           .log_from = static_cast<uint64_t>(log_from)}));
   TRY_SET(const auto until, may_wait_until(call));
   const bool news = stand.is != Environments::Stand::Is::building || !stand.log.empty();
@@ -79,9 +81,8 @@ Result<http::Response> show_stand(const Call& call, const Environment& environme
 std::optional<http::Response> wait_for_image(const Call& call, std::string_view workspace,
                                              const Environment& asked,
                                              const control::EnvironmentUse& use) {
-  const bool file =
-      container::image_source(asked.recipe.image).form != container::ImageSource::Form::named;
-  if ((asked.name.empty() && !file) || call.house.stopping()) return std::nullopt;
+  const bool image = !asked.name.empty() || !asked.recipe.image.empty();
+  if (!image || call.house.stopping()) return std::nullopt;
   // What is wrong with it, the handler says.
   const auto resolved = call.house.control->resolve_environment(workspace, asked, use);
   if (!resolved || resolved->recipe.image_digest != container::kDigestPending) return std::nullopt;

@@ -68,7 +68,9 @@ Result<http::Response> submit(const Call& call) {
   TRY(check_may_name(call, submission.spec.workspace, submission.spec.environment.recipe.context));
   TRY(settle_target(call, submission.spec));
   const RunSpec& asked = submission.spec;
-  const control::EnvironmentUse use = control::use_of(asked, submission.role);
+  submission.arrived = call.request.arrived;
+  control::EnvironmentUse use = control::use_of(asked, submission.role);
+  use.asked = submission.arrived;
   if (auto wait = wait_for_image(call, asked.workspace, asked.environment, use)) {
     return *std::move(wait);
   }

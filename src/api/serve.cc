@@ -149,6 +149,12 @@ Status Serving::start_control() {
   open_environments();
   image_digests_ = std::make_unique<container::ImageDigests>(
       [this](const std::string& image) { server_->notify(House::image_key(image)); });
+  image_tags_ = std::make_unique<container::ImageTags>(container::ImageTags::Parts{
+      .clock = *clock_,
+      .variables = own_variables("TRAINYARD_"),
+      .engine_socket = {},
+      .folder = options_.home.cache() / "images",
+      .done = [this](const std::string& image) { server_->notify(House::image_key(image)); }});
   control_ = control::Control::create({
       .clock = *clock_,
       .store = *store_,
@@ -170,14 +176,15 @@ Status Serving::start_control() {
                                                     environment.recipe));
                               return check_environment(*store_, use, environment);
                             },
-                            .settle = [this](Environment& environment) -> Status {
-                              Recipe& recipe = environment.recipe;
-                              TRY_SET(recipe.platform, environments_->platform(recipe));
-                              recipe.image_digest =
-                                  image_digests_->find(recipe.image, environment.image_folders)
-                                      .value_or(std::string(container::kDigestPending));
-                              return {};
-                            }},
+                            .settle =
+                                [this](std::string_view workspace, Environment& environment,
+                                       const control::EnvironmentUse& use) {
+                                  return settle_environment(workspace, environment, use.asked);
+                                },
+                            .rebuild =
+                                [this](std::string_view workspace, const std::string& hash) {
+                                  return environments_->rebuild_of(workspace, hash);
+                                }},
       .note = [this](const RunId& run, const std::string& line) { house_->add_note(run, line); },
       .seal = [this](const RunId& run) { house_->seal(run); },
       .changed = [this](const RunId& run) { house_->run_changed(run); },
@@ -268,6 +275,29 @@ void Serving::open_environments() {
   house_->environments = environments_.get();
 }
 
+Status Serving::settle_environment(std::string_view workspace, Environment& environment,
+                                   SteadyTime asked) {
+  Recipe& recipe = environment.recipe;
+  TRY_SET(recipe.platform, environments_->platform(recipe));
+  const std::string pending(container::kDigestPending);
+  if (recipe.image.empty() ||
+      container::image_source(recipe.image).form != container::ImageSource::Form::named) {
+    recipe.image_digest =
+        image_digests_->find(recipe.image, environment.image_folders).value_or(pending);
+    return {};
+  }
+  const ImageRegistry& registry = environment.registry;
+  container::Credentials credentials{
+      .server = registry.address, .username = registry.username, .password = {}};
+  if (!registry.secret.empty()) {
+    TRY_SET(credentials.password, secret_value(*house_, workspace, registry.secret));
+  }
+  const auto found = image_tags_->find(recipe.image, credentials, asked);
+  recipe.image_digest = found ? found->digest : pending;
+  if (found && !found->warning.empty()) environment.warnings.push_back(found->warning);
+  return {};
+}
+
 void Serving::stop() {
   if (house_) house_->stop_waiting();
   if (server_) server_->stop();
@@ -282,6 +312,7 @@ void Serving::stop() {
   collector_.reset();
   environments_.reset();
   image_digests_.reset();
+  image_tags_.reset();
   gate_.reset();
   build_runs_.reset();
   control_.reset();

@@ -16,6 +16,7 @@
 #include "api/targets.h"
 #include "base/home.h"
 #include "container/image_digest.h"
+#include "container/image_tags.h"
 #include "engine/engine.h"
 #include "http/certificate.h"
 #include "http/router.h"
@@ -61,6 +62,7 @@ class Serving {
   void open_environments();
   static bool is_admin(store::Store& store, const std::string& user);
   Status start_control();
+  Status settle_environment(std::string_view workspace, Environment& environment, SteadyTime asked);
 
   const ServeOptions options_;
   Fd stop_fd_;
@@ -75,6 +77,7 @@ class Serving {
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<Environments> environments_;
   std::unique_ptr<container::ImageDigests> image_digests_;
+  std::unique_ptr<container::ImageTags> image_tags_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<Targets> targets_;

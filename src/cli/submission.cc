@@ -176,7 +176,9 @@ Result<snapshot::Captured> take_snapshot(Context& context, const fs::path& code,
   options.listing = [&](uint64_t files) {
     progress.say("list  " + std::to_string(files) + " files");
   };
-  options.progress = [&](uint64_t, uint64_t bytes) { progress.update(bytes, 0); };
+  options.progress = [&](uint64_t files, uint64_t bytes) {
+    progress.say("read  " + std::to_string(files) + " files, " + format_size(bytes));
+  };
   options.ignored_max = ignored_max;
   TRY_SET(snapshot::Captured captured, snapshot::capture(code, options));
   for (const std::string& warning : captured.warnings) context.warn(warning);

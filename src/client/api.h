@@ -188,6 +188,7 @@ class Api {
     bool begin = false;  // The first time: that it failed before is no answer.
     int64_t log_from = 0;
     int wait_s = 0;
+    std::string rebuild = {};  // An id of the caller's: it is built although it is there.
   };
   Result<Json> environment_state(std::string_view workspace, const EnvironmentName& name,
                                  const StateQuery& query);

@@ -49,11 +49,11 @@ Status Api::delete_environment(std::string_view workspace, const EnvironmentName
 
 Result<Json> Api::environment_state(std::string_view workspace, const EnvironmentName& name,
                                     const StateQuery& query) {
-  http::ClientRequest request{.target = environments_url(workspace) + "/" + encode_url(name.name) +
-                                        "/state?version=" + encode_url(name.version) +
-                                        "&begin=" + (query.begin ? "1" : "0") +
-                                        "&log=" + std::to_string(query.log_from) +
-                                        "&wait=" + std::to_string(query.wait_s)};
+  http::ClientRequest request{
+      .target = environments_url(workspace) + "/" + encode_url(name.name) +
+                "/state?version=" + encode_url(name.version) +
+                "&begin=" + (query.begin ? "1" : "0") + "&log=" + std::to_string(query.log_from) +
+                "&wait=" + std::to_string(query.wait_s) + "&rebuild=" + encode_url(query.rebuild)};
   request.timeout += std::chrono::seconds(query.wait_s);
   TRY_SET(const http::Response response, send(std::move(request)));
   if (response.status != 200) {

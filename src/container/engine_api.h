@@ -64,7 +64,7 @@ class EngineApi {
     ImageConfig config;
     uint64_t bytes = 0;
   };
-  Result<Image> image(std::string_view name);
+  Result<Image> image(std::string_view name, milliseconds timeout = seconds(3600));
 
   // What an engine says while it works; who is told may refuse to go on.
   struct Progress {
@@ -79,6 +79,9 @@ class EngineApi {
   // Asks the registry whether the credentials may have the image. Docker's own pull by a digest
   // does not: it takes the manifest from its cache. Nothing to ask of podman, whose pull does.
   Status check_registry(const std::string& name, const Credentials& credentials);
+  // The digest that the registry has for a name. podman cannot say it: see digest_by_skopeo().
+  Result<std::string> registry_digest(const std::string& name, const Credentials& credentials,
+                                      milliseconds timeout);
   // A docker archive or a tar of an OCI layout -> the image's name or id.
   Result<std::string> load(const Fd& file, const fs::path& path, const Watch& watch);
   // The tar of a root filesystem, called `tag` from now on -> the image's id.
@@ -104,6 +107,7 @@ class EngineApi {
     std::string tag;
     std::map<std::string, std::string> arguments;
     Credentials credentials;
+    bool fresh = false;  // No step is taken from an earlier build.
   };
   // -> the image's id. A step that fails is `invalid`.
   Result<std::string> build(const Build& build, const Watch& watch);

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "container/engine_api.h"
+#include "container/image_tags.h"
 #include "container/root_tar.h"
 
 // What EngineApi does with images.
@@ -29,17 +30,6 @@ std::string in_path(std::string_view name) {
     path += (path.empty() ? "" : "/") + http::encode_url(part);
   }
   return path;
-}
-
-// "registry:5000/a/b:tag" and "a@sha256:…" -> name, and tag or digest.
-std::pair<std::string, std::string> split_name(const std::string& name) {
-  if (const size_t at = name.find('@'); at != std::string::npos) {
-    return {name.substr(0, at), name.substr(at + 1)};
-  }
-  const size_t slash = name.rfind('/');
-  const size_t colon = name.find(':', slash == std::string::npos ? 0 : slash);
-  if (colon == std::string::npos) return {name, "latest"};
-  return {name.substr(0, colon), name.substr(colon + 1)};
 }
 
 std::string base64url(std::string_view bytes) {
@@ -133,10 +123,10 @@ ImageConfig config_of(const wire::Json& image) {
 
 }  // namespace
 
-Result<EngineApi::Image> EngineApi::image(std::string_view name) {
-  TRY_SET(const http::Response answer,
-          ask(image_request(http::Method::get, "/images/" + in_path(name) + "/json"),
-              "find the image"));
+Result<EngineApi::Image> EngineApi::image(std::string_view name, milliseconds timeout) {
+  auto asked = image_request(http::Method::get, "/images/" + in_path(name) + "/json");
+  asked.timeout = timeout;
+  TRY_SET(const http::Response answer, ask(std::move(asked), "find the image"));
   TRY_SET(const wire::Json json, wire::parse(answer.body));
   Image image;
   TRY_SET(image.id, wire::string_member(json, "Id"));
@@ -152,15 +142,28 @@ Result<EngineApi::Image> EngineApi::image(std::string_view name) {
 
 Status EngineApi::check_registry(const std::string& name, const Credentials& credentials) {
   if (address_.podman) return {};
+  TRY(registry_digest(name, credentials, kSilenceMax));
+  return {};
+}
+
+Result<std::string> EngineApi::registry_digest(const std::string& name,
+                                               const Credentials& credentials,
+                                               milliseconds timeout) {
   auto asked = image_request(http::Method::get, "/distribution/" + in_path(name) + "/json");
+  asked.timeout = timeout;
   if (!credentials.username.empty()) {
     asked.headers["x-registry-auth"] = base64url(wire::dump(credentials_json(credentials)));
   }
   auto answer = ask(std::move(asked), "get the image " + name);
-  if (answer) return {};
-  Error error = std::move(answer).error();
-  if (error.kind == ErrorKind::unavailable) error.kind = kind_of_words(error.message);
-  return std::unexpected(std::move(error));
+  if (!answer) {
+    Error error = std::move(answer).error();
+    if (error.kind == ErrorKind::unavailable) error.kind = kind_of_words(error.message);
+    return std::unexpected(std::move(error));
+  }
+  TRY_SET(const wire::Json json, wire::parse(answer->body));
+  const auto descriptor = json.find("Descriptor");
+  if (descriptor == json.end()) return fail(ErrorKind::unavailable, "docker names no digest");
+  return wire::string_member(*descriptor, "digest");
 }
 
 // A stream of JSON objects, one a line; what fails comes in one of them, after a status of 200.
@@ -201,7 +204,7 @@ Status EngineApi::follow(http::ClientRequest request, std::string_view doing, co
 
 Status EngineApi::pull(const std::string& name, const Credentials& credentials,
                        const Watch& watch) {
-  const auto [image, tag] = split_name(name);
+  const auto [image, tag] = split_image_name(name);
   auto asked = image_request(
       http::Method::post, fmt::format("/images/create?fromImage={}&tag={}", http::encode_url(image),
                                       http::encode_url(tag)));
@@ -231,7 +234,7 @@ Result<std::string> EngineApi::load(const Fd& fd, const fs::path& file, const Wa
 Result<std::string> EngineApi::import(const Fd& fd, const fs::path& file, const std::string& tag) {
   http::ClientRequest body;
   TRY(send_file(body, fd, file));
-  const auto [name, version] = split_name(tag);
+  const auto [name, version] = split_image_name(tag);
   const std::string called =
       fmt::format("&repo={}&tag={}", http::encode_url(name), http::encode_url(version));
   return import_tar(std::move(body), file, called);
@@ -277,7 +280,7 @@ Status EngineApi::save(const std::string& name,
 }
 
 Status EngineApi::tag(const std::string& id, const std::string& name) {
-  const auto [image, version] = split_name(name);
+  const auto [image, version] = split_image_name(name);
   TRY(ask(image_request(http::Method::post,
                         fmt::format("/images/{}/tag?repo={}&tag={}", in_path(id),
                                     http::encode_url(image), http::encode_url(version))),
@@ -318,7 +321,7 @@ Result<std::vector<std::string>> EngineApi::images_with(const std::string& label
 
 Status EngineApi::commit(const std::string& container, const std::string& name,
                          const std::vector<std::string>& emptied) {
-  const auto [image, version] = split_name(name);
+  const auto [image, version] = split_image_name(name);
   std::string target = fmt::format("/commit?container={}&repo={}&tag={}", container,
                                    http::encode_url(image), http::encode_url(version));
   for (const std::string& variable : emptied) {
@@ -335,9 +338,10 @@ Result<std::string> EngineApi::build(const Build& build, const Watch& watch) {
   TRY_SET(const Fd fd, open_file(build.context, O_RDONLY));
   auto asked = image_request(
       http::Method::post,
-      fmt::format("/build?t={}&dockerfile={}&buildargs={}&networkmode=host&rm=1&forcerm=1",
+      fmt::format("/build?t={}&dockerfile={}&buildargs={}&networkmode=host&rm=1&forcerm=1{}",
                   http::encode_url(build.tag), http::encode_url(build.dockerfile),
-                  http::encode_url(wire::dump(wire::Json(build.arguments)))));
+                  http::encode_url(wire::dump(wire::Json(build.arguments))),
+                  build.fresh ? "&nocache=1" : ""));
   TRY(send_file(asked, fd, build.context));
   if (!build.credentials.username.empty()) {
     const wire::Json all{{build.credentials.server, credentials_json(build.credentials)}};

@@ -100,6 +100,45 @@ Result<std::string> read_lines(int fd, pid_t pid, const UnpackOptions& options) 
   return text.empty() ? last : text;
 }
 
+// By a file: everybody sees a program's words.
+Status add_password(std::vector<std::string>& words, const std::string& source,
+                    const Credentials& credentials, const fs::path& file) {
+  if (credentials.username.empty()) return {};
+  const std::string secret = credentials.username + ":" + credentials.password;
+  const wire::Json auth{{"auths", {{host_of(source), {{"auth", base64(secret)}}}}}};
+  words.push_back("--authfile=" + file.string());
+  return write_file(file, wire::dump(auth), 0600);
+}
+
+// The last line that it prints.
+Result<std::string> run_skopeo(const std::string& name, std::vector<std::string> words,
+                               const UnpackOptions& options) {
+  const fs::path skopeo = find_program("skopeo");
+  if (skopeo.empty()) {
+    return fail(ErrorKind::unavailable,
+                "there is neither a container engine nor skopeo to fetch the image " + name,
+                "Start docker or podman, or install the package skopeo.");
+  }
+  words.insert(words.begin(), {skopeo, "--insecure-policy"});
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(errno, "make a pipe");
+  const Fd reading(ends[0]);
+  Fd writing(ends[1]);
+  TRY_SET(const pid_t pid, spawn_unwatched({.command = words,
+                                            .environment = {},
+                                            .folder = {},
+                                            .stdout_fd = writing.get(),
+                                            .stderr_fd = writing.get(),
+                                            .kept_fds = {}}));
+  writing.reset();
+  Result<std::string> last = read_lines(reading.get(), pid, options);
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (last && status != 0) return std::unexpected(explain(name, *last));
+  return last;
+}
+
 }  // namespace
 
 std::string skopeo_source(const std::string& name) {
@@ -113,43 +152,37 @@ std::string skopeo_source(const std::string& name) {
 
 Status fetch_by_skopeo(const std::string& name, const fs::path& layout,
                        const UnpackOptions& options) {
-  const fs::path skopeo = find_program("skopeo");
-  if (skopeo.empty()) {
-    return fail(ErrorKind::unavailable,
-                "there is neither a container engine nor skopeo to fetch the image " + name,
-                "Start docker or podman, or install the package skopeo.");
-  }
   const std::string source = skopeo_source(name);
-  std::vector<std::string> words{skopeo, "--insecure-policy", "copy"};
+  std::vector<std::string> words{"copy"};
   if (is_loopback(host_of(source))) words.emplace_back("--src-tls-verify=false");
-  if (!options.credentials.username.empty()) {
-    // By a file: everybody sees a program's words.
-    const fs::path file = layout.string() + ".auth";
-    const std::string secret = options.credentials.username + ":" + options.credentials.password;
-    const wire::Json auth{{"auths", {{host_of(source), {{"auth", base64(secret)}}}}}};
-    TRY(write_file(file, wire::dump(auth), 0600));
-    words.push_back("--authfile=" + file.string());
-  }
+  TRY(add_password(words, source, options.credentials, layout.string() + ".auth"));
   words.push_back(source);
   words.push_back("oci:" + layout.string() + ":image");
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(errno, "make a pipe");
-  const Fd reading(ends[0]);
-  Fd writing(ends[1]);
-  TRY_SET(const pid_t pid, spawn_unwatched({.command = words,
-                                            .environment = {},
-                                            .folder = {},
-                                            .stdout_fd = writing.get(),
-                                            .stderr_fd = writing.get(),
-                                            .kept_fds = {}}));
-  writing.reset();
-  const Result<std::string> last = read_lines(reading.get(), pid, options);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  TRY(last);
-  if (status != 0) return std::unexpected(explain(name, *last));
+  TRY(run_skopeo(name, std::move(words), options));
   return {};
+}
+
+Result<std::string> digest_by_skopeo(const std::string& name, const Credentials& credentials,
+                                     const fs::path& auth, milliseconds timeout) {
+  const std::string source = skopeo_source(name);
+  std::vector<std::string> words{"inspect", "--no-tags", "--format={{.Digest}}"};
+  if (is_loopback(host_of(source))) words.emplace_back("--tls-verify=false");
+  TRY(make_dirs(auth.parent_path(), 0700));
+  TRY(add_password(words, source, credentials, auth));
+  words.push_back(source);
+  MonotoneClock clock;
+  UnpackOptions options;
+  options.stopped = [&, until = clock.steady() + timeout] { return clock.steady() > until; };
+  auto said = run_skopeo(name, std::move(words), options);
+  std::error_code none;
+  fs::remove(auth, none);
+  if (!said && said.error().kind == ErrorKind::cancelled) {
+    return fail(ErrorKind::unavailable, "it did not answer in time");
+  }
+  if (said && !said->starts_with("sha256:")) {
+    return fail(ErrorKind::unavailable, "skopeo says '" + *said + "'");
+  }
+  return said;
 }
 
 }  // namespace trainyard::container

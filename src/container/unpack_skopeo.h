@@ -13,6 +13,10 @@ namespace trainyard::container {
 Status fetch_by_skopeo(const std::string& name, const fs::path& layout,
                        const UnpackOptions& options);
 
+// The digest that a registry has for a name. `auth` is a file for the password; it is removed.
+Result<std::string> digest_by_skopeo(const std::string& name, const Credentials& credentials,
+                                     const fs::path& auth, milliseconds timeout);
+
 // "ubuntu:22.04" as skopeo wants it: "docker://docker.io/library/ubuntu:22.04".
 std::string skopeo_source(const std::string& name);
 

@@ -72,6 +72,7 @@ class AllRuns final : public Control {
  private:
   // ---- submit.cc ----
   Status check_machine(const RunSpec& spec);
+  Status check_python(const RunSpec& spec);
   Status check_resolved(const RunSpec& spec);
   Error no_such_target(const RunSpec& spec);
   Result<Submitted> add_run(const Submission& submission, std::string_view spec_json,

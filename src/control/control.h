@@ -60,6 +60,7 @@ struct Submission {
   RunSpec spec;
   std::string user;
   Role role = Role::submitter;  // Of the user, for what the environment asks of machines.
+  SteadyTime arrived{};         // What its image's tag stands for is not older than this.
 };
 struct Submitted {
   Run run;

@@ -121,14 +121,22 @@ Result<Environment> resolve(store::Store& store, std::string_view workspace,
   environment.limited = false;
   environment.image_folders.clear();
   environment.host_paths.clear();
+  environment.warnings.clear();
   if (rules.check) TRY(rules.check(environment, use));
   environment.hash.clear();
   if (environment.recipe.kind == EnvironmentKind::system) return environment;
   environment.recipe.platform.clear();
   environment.recipe.image_digest.clear();
+  environment.recipe.rebuild.clear();
   environment.recipe.credential = credential_of(environment, workspace);
-  if (rules.settle) TRY(rules.settle(environment));
-  if (again) environment.recipe.image_digest = asked.recipe.image_digest;
+  if (rules.settle) TRY(rules.settle(workspace, environment, use));
+  if (again) {
+    environment.recipe.image_digest = asked.recipe.image_digest;
+    environment.recipe.rebuild = asked.recipe.rebuild;
+    environment.warnings.clear();
+  } else if (rules.rebuild) {
+    environment.recipe.rebuild = rules.rebuild(workspace, environment_hash(environment));
+  }
   environment.hash = environment_hash(environment);
   return environment;
 }

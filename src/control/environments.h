@@ -9,17 +9,21 @@
 
 namespace trainyard::control {
 
-// Sets what the hash has to know of the machine that builds, in the recipe: platform, and of an
-// image that is a file there image_digest.
-using SettleRecipe = std::function<Status(Environment& environment)>;
-
 // The caller of an environment, and what the run needs.
 struct EnvironmentUse {
   Role role = Role::submitter;
   bool own_machine = false;   // The run is on the machine of the person who submits it.
   bool gpus = false;          // The run asks the scheduler for GPUs.
   std::string rerun_of = {};  // The run that is run once more; empty: none.
+  SteadyTime asked{};         // What a tag stands for is not older than this.
 };
+
+// Sets what the hash has to know of the machine that builds, in the recipe: platform, and
+// image_digest of an image.
+using SettleRecipe = std::function<Status(std::string_view workspace, Environment& environment,
+                                          const EnvironmentUse& use)>;
+// The rebuild that a workspace uses of an environment, by its hash without one; empty: none.
+using FindRebuild = std::function<std::string(std::string_view workspace, const std::string& hash)>;
 
 EnvironmentUse use_of(const RunSpec& spec, Role role);
 
@@ -31,12 +35,13 @@ using CheckEnvironment = std::function<Status(Environment& environment, const En
 struct EnvironmentRules {
   CheckEnvironment check;
   SettleRecipe settle;
+  FindRebuild rebuild = {};
 };
 
 // An environment as a client asks for it made whole: a name becomes the recipe it stands for, with
 // what was asked beside it put upon that; platform and hash are set. A rerun that sends the
 // environment of its run as it was resolved keeps it, whatever has become of its name and of its
-// image's file; any other hash or image_digest that a client sends is ignored.
+// image; any other hash, image_digest or rebuild that a client sends is ignored.
 //
 // The rights are those of who asks. What a registered environment brings along must also be within
 // the rights of whoever registered it: nobody gains power by the role of those who use their name.

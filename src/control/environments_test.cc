@@ -13,6 +13,7 @@ namespace {
 struct Registered {
   Yard yard;
   std::string image_digest;  // Of an image that is a file.
+  std::map<std::string, std::string> rebuilds = {};
   Registered() {
     EnvironmentRecord record;
     record.environment.name = "mine";
@@ -36,10 +37,15 @@ struct Registered {
       environment.host_paths = {"/data"};
       return {};
     };
-    rules.settle = [this](Environment& environment) -> Status {
+    rules.settle = [this](std::string_view, Environment& environment,
+                          const EnvironmentUse&) -> Status {
       environment.recipe.platform = "linux-test";
       environment.recipe.image_digest = image_digest;
       return {};
+    };
+    rules.rebuild = [this](std::string_view, const std::string& hash) {
+      const auto found = rebuilds.find(hash);
+      return found == rebuilds.end() ? std::string() : found->second;
     };
     return resolve(*yard.store, "default", asked, {.role = role, .rerun_of = rerun_of}, rules);
   }
@@ -115,6 +121,19 @@ TEST_CASE("an image's file that has changed is another environment, but not for 
   lie.recipe.image_digest = "sha256:1";
   CHECK(home.resolved(lie, Role::submitter, "r1")->recipe.image_digest == "sha256:2");
   CHECK(home.resolved(*before)->recipe.image_digest == "sha256:2");
+}
+
+TEST_CASE("a rebuild takes the place of an environment, but not for a rerun of an earlier run") {
+  Registered home;
+  const Environment first = *home.resolved(named("mine"));
+  home.rebuilds[first.hash] = "r1";
+  const Environment second = *home.resolved(named("mine"));
+  CHECK(second.recipe.rebuild == "r1");
+  CHECK(second.hash != first.hash);
+  CHECK(second.hash == recipe_hash(second.recipe));
+  home.rebuilds[first.hash] = "r2";  // By the hash without a rebuild, each time.
+  CHECK(home.resolved(named("mine"))->recipe.rebuild == "r2");
+  CHECK(home.resolved(second)->recipe.rebuild == "r2");  // A client's own idea is no rebuild.
 }
 
 TEST_CASE("no text of a recipe smuggles in a second line") {

@@ -5,6 +5,7 @@
 #include "control/all_runs.h"
 #include "model/environment_record.h"
 #include "store/run_queries.h"
+#include "store/warnings.h"
 #include "store/workspaces.h"
 #include "wire/json.h"
 
@@ -41,10 +42,12 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
   if (known) return same_again(*known, spec_hash);
   if (!submission.spec.interactive) TRY(check_machine(submission.spec));
   Submission resolved = submission;
+  EnvironmentUse use = use_of(submission.spec, submission.role);
+  use.asked = submission.arrived;
   TRY_SET(resolved.spec.environment,
-          resolve_environment(submission.spec.workspace, submission.spec.environment,
-                              use_of(submission.spec, submission.role)));
+          resolve_environment(submission.spec.workspace, submission.spec.environment, use));
   TRY(check_resolved(resolved.spec));
+  if (!submission.spec.interactive) TRY(check_python(resolved.spec));
   TRY(parts_.store.check_space());
   const bool same = resolved.spec.environment == submission.spec.environment;
   return add_run(resolved, same ? sent : wire::dump(wire::encode(resolved.spec)), spec_hash);
@@ -102,6 +105,24 @@ Status AllRuns::check_machine(const RunSpec& spec) {
                     " were asked for");
   }
   return {};
+}
+
+// A virtual environment made here needs a Python of its version on the machine that runs it.
+Status AllRuns::check_python(const RunSpec& spec) {
+  const std::string& platform = spec.environment.recipe.platform;
+  if (platform.find("-cpython-") == std::string::npos) return {};
+  const std::shared_ptr<engine::Engine> engine = engine_of(queue_of(spec));
+  const std::vector<std::string> has =
+      engine ? engine->capacity().pythons : std::vector<std::string>();
+  if (has.empty() || std::ranges::find(has, platform) != has.end()) return {};
+  const auto version = [](const std::string& of) { return of.substr(of.rfind('-') + 1); };
+  std::vector<std::string> versions;
+  for (const std::string& each : has) versions.push_back(version(each));
+  return fail(ErrorKind::invalid,
+              "the environment is made with Python " + version(platform) + ", and target " +
+                  spec.target + " has " + join(versions, ", "),
+              "Name a version that both have (python=), install Python " + version(platform) +
+                  " there, or run in a container.");
 }
 
 Error AllRuns::no_such_target(const RunSpec& spec) {
@@ -178,6 +199,11 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
                                               .held = held,
                                               .now = parts_.clock.wall()}));
     made = std::move(added.run);
+    made.warnings = spec.environment.warnings;
+    for (const std::string& text : made.warnings) {
+      TRY(store::warn_run(transaction, made.number,
+                          {.kind = "environment", .cause = text, .text = text}));
+    }
     applied = std::move(added.applied);
     return {};
   };

@@ -24,6 +24,7 @@ struct Capacity {
   int window = 0;
   // Others can read what a job is handed: it gets a ticket for its token (model/handover.h).
   bool tickets = false;
+  std::vector<std::string> pythons = {};  // As in MachineFacts.
 };
 
 // One node of a target, as people see it.

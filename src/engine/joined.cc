@@ -30,7 +30,10 @@ Joined::Joined(JoinedOptions options)
 
 Capacity Joined::capacity() const {
   std::lock_guard lock(mutex_);
-  return {.cpus = facts_.cpus, .memory_bytes = facts_.memory_bytes, .gpus = facts_.gpus};
+  return {.cpus = facts_.cpus,
+          .memory_bytes = facts_.memory_bytes,
+          .gpus = facts_.gpus,
+          .pythons = facts_.pythons};
 }
 
 Status Joined::place(const Assignment& assignment) {

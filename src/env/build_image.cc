@@ -11,6 +11,7 @@
 #include "container/engine_api.h"
 #include "container/image_digest.h"
 #include "container/image_file.h"
+#include "container/image_tags.h"
 #include "container/unpack.h"
 #include "env/build_image_context.h"
 #include "env/build_image_layer.h"
@@ -98,6 +99,8 @@ class ImageBuilder {
   bool has(const std::string& name);
   Status pull(const std::string& name);
   Result<std::string> fetch(const std::string& name);
+  Result<std::string> fetch_named(const std::string& name);
+  void refresh(const std::string& dockerfile);
   Result<std::string> load_layout(const std::string& reference);
   Status check_dockerfile(const std::string& dockerfile);
   Result<std::string> build_dockerfile();
@@ -165,10 +168,18 @@ bool is_built(const Recipe& recipe) {
          !recipe.conda.empty() || !recipe.python.empty();
 }
 
+// "python:3.11" by the digest that the registry had for it when the run was submitted.
+std::string pinned_name(const Recipe& recipe) {
+  if (recipe.image_digest.empty()) return recipe.image;
+  return container::split_image_name(recipe.image).first + "@" + recipe.image_digest;
+}
+
 // An image that is a file has to be the one that the recipe's hash stands for.
 Status check_image_file(const Environment& environment) {
   const Recipe& recipe = environment.recipe;
-  if (recipe.image_digest.empty()) return {};
+  const bool named =
+      container::image_source(recipe.image).form == container::ImageSource::Form::named;
+  if (recipe.image_digest.empty() || named) return {};
   TRY_SET(const std::string now, container::image_digest(recipe.image, environment.image_folders));
   if (now == recipe.image_digest) return {};
   return fail(ErrorKind::invalid, recipe.image + " has changed since the run was submitted",
@@ -184,8 +195,11 @@ Result<Realised> unpack_without_engine(const Environment& environment, const fs:
   }
   TRY(check_image_file(environment));
   watcher.line("No container engine answers here: the image is unpacked for bubblewrap.");
-  auto unpacked = container::unpack_image(environment.recipe.image, folder / "root",
-                                          unpack_options(environment, settings, watcher));
+  const bool named =
+      container::image_source(environment.recipe.image).form == container::ImageSource::Form::named;
+  auto unpacked =
+      container::unpack_image(named ? pinned_name(environment.recipe) : environment.recipe.image,
+                              folder / "root", unpack_options(environment, settings, watcher));
   if (!unpacked) {
     Error error = std::move(unpacked).error();
     if (error.hint.empty()) error.hint = no_engine.hint;
@@ -311,11 +325,22 @@ Result<std::string> ImageBuilder::fetch(const std::string& name) {
       name.starts_with("docker-archive:")) {
     return load_layout(name);
   }
-  if (has(name)) {
-    watcher_.line("The image " + name + " is here already.");
-    return name;
+  return fetch_named(name);
+}
+
+// By the digest that was found at submit: the tag may have moved since.
+Result<std::string> ImageBuilder::fetch_named(const std::string& tagged) {
+  const std::string& digest = recipe_.image_digest;
+  const std::string name = pinned_name(recipe_);
+  // An id alone may be an image that another's password has fetched.
+  for (const std::string& each : {tagged, environment_.limited ? std::string() : digest, name}) {
+    if (each.empty() || (each != digest && !has(each))) continue;
+    const auto image = api_.image(each);
+    if (!image || (!digest.empty() && !container::is_image(*image, digest))) continue;
+    watcher_.line("The image " + tagged + " is here already.");
+    return digest.empty() ? each : image->id;
   }
-  watcher_.line("Fetching the image " + name);
+  watcher_.line("Fetching the image " + tagged + (digest.empty() ? "" : " (" + digest + ")"));
   if (Status pulled = pull(name); !pulled) {
     Error error = std::move(pulled).error();
     if (error.kind == ErrorKind::denied) {
@@ -377,9 +402,27 @@ Status ImageBuilder::check_dockerfile(const std::string& dockerfile) {
   return {};
 }
 
+// Fetches the images again that a Dockerfile begins with, where they came from a registry.
+void ImageBuilder::refresh(const std::string& dockerfile) {
+  const auto folder = open_file(scratch_ / "context", O_RDONLY | O_DIRECTORY);
+  if (!folder) return;
+  const auto file = open_beneath(folder->get(), dockerfile);
+  if (!file) return;
+  const auto text = container::read_document(*file, dockerfile);
+  if (!text) return;
+  for (const std::string& name : images_in(*text, recipe_.build_arguments)) {
+    const auto image = api_.image(name);
+    if (!image || image->digests.empty() || !is_plain_image_name(name)) continue;
+    if (const Status pulled = pull(name); !pulled) {
+      watcher_.line("The copy of " + name + " that is here is used: " + pulled.error().message);
+    }
+  }
+}
+
 Result<std::string> ImageBuilder::build_dockerfile() {
   TRY_SET(const ImageContext context, write_context(recipe_, scratch_, settings_, watcher_));
   TRY(check_dockerfile(context.dockerfile));
+  if (!recipe_.rebuild.empty()) refresh(context.dockerfile);
   std::map<std::string, std::string> arguments = proxy_arguments(settings_);
   for (const auto& [name, value] : recipe_.build_arguments) arguments[name] = value;
   return build(context, std::move(arguments));
@@ -408,7 +451,8 @@ Result<std::string> ImageBuilder::build(const ImageContext& context,
                                .dockerfile = context.dockerfile,
                                .tag = image_tag(environment_.hash),
                                .arguments = std::move(arguments),
-                               .credentials = credentials()};
+                               .credentials = credentials(),
+                               .fresh = !recipe_.rebuild.empty()};
   BuildWatch watch(watcher_);
   auto made = api_.build(asked, std::ref(watch));
   if (made || made.error().kind != ErrorKind::invalid) return made;

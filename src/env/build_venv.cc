@@ -1,5 +1,7 @@
 #include "env/build_venv.h"
 
+#include <set>
+
 #include "base/text.h"
 #include "env/install.h"
 #include "env/lock.h"
@@ -72,19 +74,44 @@ Status show_base(const fs::path& root) {
   return write_file(root / "pyvenv.cfg", text + std::string(kKey) + " = true\n");
 }
 
+Result<Hashes> install_packages(const Install& install, const Settings& settings,
+                                Watcher& watcher) {
+  const fs::path uv = find_uv(settings);
+  if (uv.empty()) return install_by_pip(install, settings, watcher);
+  Result<Hashes> hashes = install_by_uv(uv, install, settings, watcher);
+  const bool old = has_own_pip(install) && !hashes && hashes.error().kind != ErrorKind::cancelled;
+  if (!old) return hashes;
+  watcher.line("uv failed, and newer versions of it refuse Python " + install.python.version +
+               ": the pip of that Python is tried.");
+  TRY(remove_tree(install.root()));
+  return install_by_pip(install, settings, watcher);
+}
+
+// What the interpreter brings itself is not locked, unless it was asked for.
+std::vector<std::string> without_own_pip(std::vector<std::string> lock, const Install& install) {
+  std::set<std::string> asked;
+  for (const std::string& line : install.lines) {
+    asked.insert(package_name(parse_requirement(line).name));
+  }
+  std::erase_if(lock, [&](const std::string& line) {
+    const std::string name = package_name(parse_requirement(line).name);
+    return (name == "pip" || name == "setuptools" || name == "wheel") && !asked.contains(name);
+  });
+  return lock;
+}
+
 }  // namespace
 
 Result<Realised> build_venv(const Environment& environment, const fs::path& folder,
                             const Settings& settings, Watcher& watcher) {
   TRY_SET(const Install install, prepare(environment, folder, settings));
   watcher.line("Python " + install.python.version + " (" + install.python.file.string() + ")");
-  const fs::path uv = find_uv(settings);
-  TRY_SET(const Hashes hashes, uv.empty() ? install_by_pip(install, settings, watcher)
-                                          : install_by_uv(uv, install, settings, watcher));
+  TRY_SET(const Hashes hashes, install_packages(install, settings, watcher));
   if (stands_on_conda(environment.recipe)) TRY(show_base(install.root()));
   TRY(provide_pip(install.root()));
   Realised realised{.kind = EnvironmentKind::venv, .python = "root/bin/python"};
-  TRY_SET(const std::vector<std::string> lock, read_lock(install.root()));
+  TRY_SET(std::vector<std::string> lock, read_lock(install.root()));
+  if (has_own_pip(install)) lock = without_own_pip(std::move(lock), install);
   realised.lock = with_hashes(lock, hashes);
   return realised;
 }

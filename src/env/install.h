@@ -44,6 +44,9 @@ inline constexpr const char* kBuilds = "builds";
 // shares a cache; only where one has no wheel is it built, with a cache of its own.
 Result<Hashes> install_by_uv(const fs::path& uv, const Install& install, const Settings& settings,
                              Watcher& watcher);
+// Whether pip installs a pip into the environment and works by that one: the pips of today do not
+// run on Python 3.6 and 3.7.
+bool has_own_pip(const Install& install);
 // By pip, which may run code of packages at every step, and therefore shares no cache.
 Result<Hashes> install_by_pip(const Install& install, const Settings& settings, Watcher& watcher);
 

@@ -135,8 +135,9 @@ class PipInstall {
     }
     TRY(write_lines("requirements.txt", hashed));
     TRY(write_lines("others.txt", others));
+    const bool brings_pip = has_own_pip(install_);
     fs::path python;
-    if (!install_.lines.empty()) {
+    if (!install_.lines.empty() && !brings_pip) {
       TRY_SET(python, python_with_pip(install_, settings_));
     }
     TRY_SET(const std::unique_ptr<Apart> apart, Apart::begin(settings_, folder));
@@ -146,6 +147,7 @@ class PipInstall {
       TRY(step({install_.python.file, "-m", "venv", "--without-pip", "--symlinks", "root"},
                "python -m venv", *apart));
     }
+    if (brings_pip) TRY(add_own_pip(*apart));
     if (!hashed.empty()) TRY(step(words_for(python, "requirements.txt"), "pip", *apart));
     if (!others.empty()) TRY(step(words_for(python, "others.txt"), "pip", *apart));
     TRY(apart->end());
@@ -173,18 +175,55 @@ class PipInstall {
                     [&](std::string_view line) { return progress.line(line); });
   }
 
-  std::vector<std::string> words_for(const fs::path& python, const std::string& file) const {
-    std::vector<std::string> words = {
-        python,    "-m",       "pip",         "--python",     install_.root() / "bin" / "python",
-        "install", "-r",       file,          "--no-compile", "--progress-bar",
-        "off",     "--report", file + ".json"};
-    if (install_.exact) words.emplace_back("--no-deps");
-    if (!install_.constraints.empty()) words.insert(words.end(), {"-c", "constraints.txt"});
+  // What ensurepip brings is as old as the interpreter and knows few of today's wheels: the newest
+  // that the index has for it is tried.
+  Status add_own_pip(const Apart& apart) {
+    const std::string python = install_.root() / "bin" / "python";
+    TRY(step({python, "-m", "ensurepip", "--default-pip"}, "python -m ensurepip", apart));
+    std::vector<std::string> words = {python, "-m", "pip", "install",    "--retries",
+                                      "1",    "-U", "pip", "setuptools", "wheel"};
+    add_options(words, "");
+    if (const Status newer = step(std::move(words), "pip", apart); !newer) {
+      if (newer.error().kind == ErrorKind::cancelled) return newer;
+      watcher_.line("The pip that comes with Python " + install_.python.version + " is used.");
+    }
+    return {};
+  }
+
+  // pip 22.2 is the first that reports what it installed.
+  bool own_pip_reports() const {
+    const fs::path packages =
+        install_.root() / "lib" / ("python" + install_.python.short_version()) / "site-packages";
+    std::error_code error;
+    for (fs::directory_iterator entry(packages, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const std::string name = entry->path().filename();
+      if (!name.starts_with("pip-") || !name.ends_with(".dist-info")) continue;
+      return is_version(name.substr(4, name.size() - 4 - 10), ">=22.2");
+    }
+    return false;
+  }
+
+  void add_options(std::vector<std::string>& words, const std::string& file) const {
     for (const auto& [name, value] : install_.options) {
-      if (name == "--constraint" || (name == "--require-hashes" && file == "others.txt")) continue;
+      if (name == "--constraint" || (name == "--require-hashes" && file != "requirements.txt")) {
+        continue;
+      }
       words.push_back(name);
       if (!value.empty()) words.push_back(value);
     }
+  }
+
+  std::vector<std::string> words_for(const fs::path& python, const std::string& file) const {
+    const std::string inside = install_.root() / "bin" / "python";
+    const bool own = has_own_pip(install_);
+    std::vector<std::string> words = {own ? inside : python.string(), "-m", "pip"};
+    if (!own) words.insert(words.end(), {"--python", inside});
+    words.insert(words.end(), {"install", "-r", file, "--no-compile", "--progress-bar", "off"});
+    if (!own || own_pip_reports()) words.insert(words.end(), {"--report", file + ".json"});
+    if (install_.exact) words.emplace_back("--no-deps");
+    if (!install_.constraints.empty()) words.insert(words.end(), {"-c", "constraints.txt"});
+    add_options(words, file);
     return words;
   }
 
@@ -195,6 +234,10 @@ class PipInstall {
 };
 
 }  // namespace
+
+bool has_own_pip(const Install& install) {
+  return !install.made && is_version(install.python.version, "<3.8");
+}
 
 Result<Hashes> install_by_pip(const Install& install, const Settings& settings, Watcher& watcher) {
   return PipInstall(install, settings, watcher).run();

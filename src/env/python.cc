@@ -209,6 +209,12 @@ std::unexpected<Error> none_here(const std::string& asked, const std::set<std::s
   const std::string there = versions.empty() ? "" : "; here is " + join(versions, ", ");
   const bool has_uv = !find_program("uv", settings.variables).empty();
   const std::string plain = asked.empty() ? "3" : asked.substr(asked.find_first_of("0123456789"));
+  const std::vector<std::string> words = split(plain, '.');
+  if (words.size() > 1 && words[0] == "3" && (words[1] == "6" || words[1] == "7")) {
+    return fail(ErrorKind::not_found, what + there,
+                "Install it on the server's machine with pyenv (`pyenv install " + words[0] + "." +
+                    words[1] + "`), or use an image that has it (--image).");
+  }
   return fail(ErrorKind::not_found, what + there,
               "Ask for one that is here, or install it on the server's machine: " +
                   (has_uv ? "`uv python install " + plain + "` fetches one"
@@ -268,6 +274,20 @@ Result<Python> find_python(const std::string& asked, const Settings& settings) {
     }
   }
   return none_here(asked, here, settings);
+}
+
+std::vector<std::string> python_platforms(const Settings& settings,
+                                          const std::function<bool()>& stopped) {
+  std::set<std::string> found;
+  std::set<fs::path> tried;
+  for (const Stage stage : {Stage::python3, Stage::python, Stage::others}) {
+    for (const fs::path& file : candidates(stage, ">=3", settings)) {
+      if (stopped && stopped()) return {};
+      if (file.empty() || !tried.insert(file).second) continue;
+      if (const auto python = probe(file, settings)) found.insert(python->platform());
+    }
+  }
+  return {found.begin(), found.end()};
 }
 
 Result<std::string> platform_of(const Recipe& recipe, const Settings& settings) {

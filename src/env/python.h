@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "base/result.h"
@@ -24,6 +26,11 @@ struct Python {
 // the machine's own. Looked for in PATH and where pyenv and uv put theirs. `not_found` says what is
 // here. What an interpreter says of itself is kept in Settings::cache until its file changes.
 Result<Python> find_python(const std::string& asked, const Settings& settings);
+
+// Python::platform() of every interpreter that find_python() would look at; each once, sorted. Asks
+// them one after another, until `stopped`.
+std::vector<std::string> python_platforms(const Settings& settings,
+                                          const std::function<bool()>& stopped = {});
 
 // Whether `version` is what was asked for: "3.11.2" is a "3.11", a "3", a "3.11.*", a
 // ">=3.8,<3.12".

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "env/test_settings.h"
 
 namespace trainyard::env {
@@ -34,6 +36,16 @@ struct PythonMachine {
     return python ? python->version : python.error().message;
   }
 };
+
+TEST_CASE("the Pythons of a machine are listed by their platforms") {
+  TempDir dir;
+  const Settings settings = test_settings(dir.path());
+  const auto own = find_python("", settings);
+  REQUIRE(own);
+  const std::vector<std::string> all = python_platforms(settings);
+  CHECK(std::ranges::count(all, own->platform()) == 1);
+  CHECK(std::ranges::is_sorted(all));
+}
 
 TEST_CASE("versions are what was asked for") {
   CHECK(is_version("3.11.2", ""));
@@ -76,7 +88,7 @@ TEST_CASE("one that is not here is told with those that are, and how to get it")
   CHECK(none.error().kind == ErrorKind::not_found);
   CHECK(none.error().message ==
         "Python 3.7 is not here; here is 3.8.2, 3.8.18, 3.9.18, 3.11.2, 3.12.1");
-  CHECK(none.error().hint.find("uv python install 3.7") != std::string::npos);
+  CHECK(none.error().hint.find("pyenv install 3.7") != std::string::npos);
   CHECK(find_python("/no/python", machine.settings).error().kind == ErrorKind::not_found);
   CHECK(find_python("bin/python", machine.settings).error().kind == ErrorKind::invalid);
   CHECK(find_python("latest", machine.settings).error().kind == ErrorKind::invalid);

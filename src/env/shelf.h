@@ -22,6 +22,7 @@ namespace trainyard::env {
 //   HASH/boot               the boot it was made in, until trim() has seen it onto the disk: after
 //                           another boot (the power) it is not whole
 //   locks/HASH              the exact versions it had, kept though it is taken away (api)
+//   rebuilds/…              the rebuild that a workspace uses in place of an environment (api)
 //   HASH.lock               held by who makes it, or by everybody who uses it
 //   HASH.new-…/             half-made; nobody's once its lock is free
 //

@@ -90,6 +90,7 @@ std::string recipe_hash(const Recipe& recipe) {
   // Where there is none the hash is what it was before there were any.
   if (!recipe.image_digest.empty()) text += "image " + recipe.image_digest;
   if (!recipe.credential.empty()) text += "credential " + recipe.credential;
+  if (!recipe.rebuild.empty()) text += "rebuild " + recipe.rebuild;
   return sha256(text).hex();
 }
 

@@ -36,11 +36,14 @@ struct Recipe {
   std::map<std::string, std::string> build_arguments;
   // ---- set by the server ----
   std::string platform;  // "linux-x86_64-cpython-3.11"; empty: not resolved.
-  // Of an image that is a file of the server's machine (rootfs:FILE): what was in it, "sha256:…".
+  // Of an image that is a file of the server's machine (rootfs:FILE): what was in it. Of one that
+  // is named by a tag: its digest in the registry, or its id in the engine. "sha256:…".
   std::string image_digest;
   // A hash of the credential that an image is fetched with: what one credential has fetched is
   // nothing that another, or none, may use. Empty: without.
   std::string credential;
+  // Which of its rebuilds (`environment build --rebuild`) a workspace uses; empty: none was made.
+  std::string rebuild;
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {
@@ -57,6 +60,7 @@ struct Recipe {
     f("platform", self.platform);
     f("imageDigest", self.image_digest);
     f("credential", self.credential);
+    f("rebuild", self.rebuild);
   }
   bool operator==(const Recipe&) const = default;
 };
@@ -99,6 +103,7 @@ struct Environment {
   std::vector<std::string> image_folders;
   // What `arguments` mount must lie below one of these once links are followed; empty: anywhere.
   std::vector<std::string> host_paths;
+  std::vector<std::string> warnings;  // For the run that is submitted; kept with it, not here.
 
   template <class Self, class F>
   static void fields(Self& self, F&& f) {

@@ -87,6 +87,7 @@ std::string fingerprint(const Environment& environment) {
   recipe.platform.clear();
   recipe.image_digest.clear();  // A version is what was written: the file's name.
   recipe.credential.clear();    // The registry follows below.
+  recipe.rebuild.clear();
   std::string text = "trainyard registered environment 1\n";
   put(text, recipe_hash(recipe));
   put(text, environment.interpreter);

@@ -35,6 +35,7 @@ TEST_CASE("what makes another environment makes another hash") {
   CHECK(other([](Recipe& r) { r.kind = EnvironmentKind::conda; }));
   CHECK(other([](Recipe& r) { r.image = "python:3.11"; }));
   CHECK(other([](Recipe& r) { r.image_digest = "sha256:1"; }));
+  CHECK(other([](Recipe& r) { r.rebuild = "r1"; }));
   CHECK(other([](Recipe& r) { r.build_arguments = {{"A", "1"}}; }));
 }
 

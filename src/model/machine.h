@@ -19,6 +19,9 @@ struct MachineFacts {
   int cpus = 0;
   int64_t memory_bytes = 0;
   std::vector<int> gpus;  // Device numbers.
+  // The Pythons that virtual environments may stand on ("linux-x86_64-cpython-3.11"); empty: not
+  // known.
+  std::vector<std::string> pythons = {};
 
   bool operator==(const MachineFacts&) const = default;
 };

@@ -1,6 +1,7 @@
 #include "base/text.h"
 #include "container/run_container.h"
 #include "supervisor/last_lines.h"
+#include "supervisor/missing_module.h"
 #include "supervisor/steps.h"
 
 namespace trainyard::supervisor {
@@ -30,6 +31,7 @@ std::string note_of_failure(const Context& context) {
   const std::string text =
       read_file(context.layout.note(std::to_string(failed->rank))).value_or("");
   std::string note(trim(text));
+  if (note.empty()) return missing_module_advice(lines_of(context, *failed));
   if (!note.ends_with(container::kBubblewrapFailed)) return note;
   for (const std::string& line : split(context.facts.last_lines, '\n')) {
     if (line.starts_with(container::kBubblewrapSays)) return note + ": " + line;

@@ -7,9 +7,11 @@
 #include <cstdlib>
 
 #include "base/text.h"
+#include "base/variables.h"
 #include "client/blobs.h"
 #include "env/engine_images.h"
 #include "env/settle_conda.h"
+#include "env/settle_python.h"
 #include "supervisor/contain.h"
 #include "supervisor/environment.h"
 #include "supervisor/steps.h"
@@ -58,10 +60,10 @@ class Asking {
     }
   }
 
-  // Of a virtual environment the server has it (api/run_files.h): a run that prints nothing would
-  // wait for the disk for this file alone.
+  // Of a recipe for a virtual environment the server has it (api/run_files.h): a run that prints
+  // nothing would wait for the disk for this file alone.
   void keep_lock(const Realised& realised) {
-    if (realised.kind == EnvironmentKind::venv) return;
+    if (context_.assignment.spec.environment.recipe.kind == EnvironmentKind::venv) return;
     std::string text = lock_text(realised);
     if (text.empty() || context_.assignment.node > 0) return;
     const auto kept = server_.file(kLockFile, 0, text, client::AttemptApi::Reset::yes);
@@ -177,15 +179,21 @@ Status realise_here(Context& context, const std::string& hash, const env::Shelf&
 }
 
 // A virtual environment stands on the Python of the machine that made it.
-Status check_python(const env::Shelf::Held& held) {
+Status use_own_python(Context& context, const env::Shelf::Held& held) {
   if (held.realised.kind != EnvironmentKind::venv) return {};
-  const fs::path python = held.folder / "root" / "bin" / "python";
-  if (access(python.c_str(), X_OK) == 0) return {};
-  std::error_code error;
-  const fs::path target = fs::read_symlink(python, error);
-  return fail(ErrorKind::not_found,
-              "its Python, " + (error ? python : target).string() + ", is not on this node",
-              "Install it there, name another with python in the recipe, or run in a container.");
+  const env::Settings settings{.variables = own_variables("TRAINYARD_"),
+                               .cache = held.folder,
+                               .blobs = {},
+                               .engine_socket = {},
+                               .registry_password = {}};
+  const auto changed = env::settle_python(
+      held.folder / "root", context.assignment.spec.environment.recipe.platform, settings);
+  if (!changed) {
+    const Error& error = changed.error();
+    return fail(error.kind, error.message + " (" + error.hint + ")");
+  }
+  if (*changed) context.log.line("environment: it stands on the Python of this node");
+  return {};
 }
 
 // Of what was fetched without its files, as an engine had the image then.
@@ -236,9 +244,7 @@ Status realise_elsewhere(Context& context, const std::string& hash, const env::S
     TRY_SET(held, fetch_environment(context, asking, hash, shelf));
   }
   if (!has_root(*held)) TRY(add_root(context, asking, *held));
-  if (const Status usable = check_python(*held); !usable) {
-    return fail(usable.error().kind, usable.error().message + " (" + usable.error().hint + ")");
-  }
+  TRY(use_own_python(context, *held));
   TRY(settle_image(context, *held));
   asking.keep_lock(held->realised);
   context.environment.held = std::move(held);

@@ -11,13 +11,15 @@ Json environment_record_to_json(const EnvironmentRecord& record) {
   Json json = encode(record.environment);
   json["kind"] = to_string(record.environment.recipe.kind);
   json["curated"] = record.curated();
-  if (!record.description.empty()) json["description"] = record.description;
-  if (!record.note.empty()) json["note"] = record.note;
-  if (!record.created_by.empty()) json["createdBy"] = record.created_by;
-  if (record.curated()) return json;
+  // Each has the same fields, so that a script need not ask which are there.
+  json["version"] = record.environment.version;
+  json["hash"] = record.environment.hash;
+  json["description"] = record.description;
+  json["note"] = record.note;
+  json["createdBy"] = record.created_by;
   json["workspace"] = record.workspace;
   json["archived"] = record.archived;
-  json["createdAt"] = format_time(record.created);
+  json["createdAt"] = record.curated() ? Json() : Json(format_time(record.created));
   return json;
 }
 
@@ -31,6 +33,7 @@ Json environment_to_json(const Environment& environment) {
                {"shortHash", environment.hash.substr(0, kShortHash)},
                {"label", label(environment)}};
   if (!recipe.image.empty()) json["image"] = recipe.image;
+  if (!recipe.image_digest.empty()) json["imageDigest"] = recipe.image_digest;
   return json;
 }
 

@@ -4,6 +4,7 @@ namespace trainyard::wire {
 namespace {
 
 constexpr size_t kGpusMax = 1024;
+constexpr size_t kPythonsMax = 100;
 constexpr size_t kHeldMax = 100'000;
 
 Json names_of(const std::vector<AttemptId>& attempts) {
@@ -52,11 +53,9 @@ Result<std::vector<std::string>> decode_texts(const Json& json, std::string_view
 }  // namespace
 
 Json encode(const MachineFacts& facts) {
-  return {{"host", facts.host},
-          {"version", facts.version},
-          {"cpus", facts.cpus},
-          {"memoryBytes", facts.memory_bytes},
-          {"gpus", facts.gpus}};
+  return {{"host", facts.host}, {"version", facts.version},
+          {"cpus", facts.cpus}, {"memoryBytes", facts.memory_bytes},
+          {"gpus", facts.gpus}, {"pythons", facts.pythons}};
 }
 
 Json encode(const MachineReport& report) {
@@ -93,6 +92,12 @@ Result<MachineFacts> decode_machine_facts(const Json& json) {
   for (const Json& device : *gpus) {
     if (!device.is_number_integer()) return fail(ErrorKind::invalid, "gpus: must be numbers");
     facts.gpus.push_back(device.get<int>());
+  }
+  if (!json.contains("pythons")) return facts;  // A machine of the version before.
+  TRY_SET(const Json* pythons, list_member(json, "pythons", kPythonsMax));
+  for (const Json& python : *pythons) {
+    if (!python.is_string()) return fail(ErrorKind::invalid, "pythons: must be texts");
+    facts.pythons.push_back(python.get<std::string>());
   }
   return facts;
 }
@@ -139,6 +144,7 @@ Json machine_to_json(const Machine& machine) {
           {"host", machine.facts.host},
           {"cpus", machine.facts.cpus},
           {"memoryBytes", machine.facts.memory_bytes},
+          {"pythons", machine.facts.pythons},
           {"gpus", machine.facts.gpus.size()},
           {"version", machine.facts.version},
           {"personal", machine.personal},

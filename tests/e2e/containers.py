@@ -260,6 +260,21 @@ class Containers:
                              "true")
         self.assertIn("Windows", error)
 
+    def say_which(self, image):
+        """What the image's variable says in a run of it, and the run."""
+        run = self.run_in(image, "sh", "-c", "echo $WHICH")
+        return self.console(run["id"]).strip(), run
+
+    def test_an_image_that_was_built_again_is_used_by_the_next_submit(self):
+        for which in ("first", "second"):
+            self.engine.add_busybox("moving:1", f"ENV WHICH={which}")
+            said, run = self.say_which("moving:1")
+            self.assertEqual(said, which)
+            self.assertRegex(run["environment"]["imageDigest"], "^sha256:[0-9a-f]{64}$")
+        first = self.json("run", "list")[-1]
+        self.assertNotEqual(first["environment"]["imageDigest"], run["environment"]["imageDigest"])
+        self.assertEqual(run["warnings"], [])
+
 
 class Docker(Containers, YardTest):
     engine_type = engines.Docker
@@ -291,6 +306,26 @@ class Docker(Containers, YardTest):
         self.assertEqual(run["status"], "Failed")
         self.assertIn("bad.txt:2", json.dumps(run))
 
+
+    def test_a_tag_that_was_pushed_again_is_used_and_the_copy_here_where_the_registry_is_silent(self):
+        registry = engines.Registry()
+        self.addCleanup(registry.down)
+        registry.up()
+        image = f"{registry.address}/moving:1"
+        for which in ("first", "second"):
+            self.engine.add_busybox(image, f"ENV WHICH={which}")
+            self.engine.cli("push", *(["--tls-verify=false"] if self.engine.name == "podman" else []), image)
+            self.engine.cli("rmi", image)
+            said, run = self.say_which(image)
+            self.assertEqual(said, which)
+            self.assertEqual(run["warnings"], [])
+        digest = run["environment"]["imageDigest"]
+        registry.process.kill()
+        registry.process.wait()
+        self.kill_server()  # Its memory of a moment ago goes too.
+        said, run = self.say_which(image)
+        self.assertEqual((said, run["environment"]["imageDigest"]), ("second", digest))
+        self.assertIn("the copy that is here is used", run["warnings"][0])
 
     def test_an_image_of_a_private_registry_comes_with_its_password(self):
         registry = engines.Registry(password="open sesame")

@@ -42,6 +42,12 @@ class Keyboard(YardTest):
 
     # ---- lists ----
 
+    def test_a_large_snapshot_shows_how_far_it_is(self):
+        with open(self.code / "large.bin", "wb") as file:
+            file.truncate(3 << 30)  # Takes no disk; reading it takes more than the half second without a word.
+        shown = self.on_terminal("submit", "--dry-run", "--", "true")
+        self.assertRegex(shown, r"read  \d+ files, [\d.]+ [MG]B")
+
     def test_a_list_shows_names_and_says_what_to_do_when_it_is_empty(self):
         self.assertIn("start one with: trainyard submit", self.on_terminal("run", "list"))
         done = self.run_cli("run", "list")

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,6 +118,49 @@ class Joined(Yard):
         self.assertIn(str(self.box), done.out)
         [build] = self.json("run", "list", "--experiment", "environments")
         self.assertEqual((build["target"], build["status"]), ("box", "Completed"))
+
+    def test_a_virtual_environment_stands_on_the_machine_s_own_python(self):
+        """The server's Python is at a path that the machine does not have."""
+        real = pathlib.Path(self.ok("submit", "--", "python3", "-c", "import os, sys; print(os.path.realpath(sys.executable))")
+                            .strip())
+        self.kill_server_now()
+        elsewhere = self.scratch / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "lib").symlink_to(real.parent.parent / "lib")
+        (elsewhere / "bin").mkdir()
+        shutil.copy(real, elsewhere / "bin" / "python3")
+        wheel(self.scratch / "wheels", "pear", "2.5")
+        path = self.env["PATH"]
+        self.env["PATH"] = f"{elsewhere / 'bin'}:{path}"
+        self.serve()
+        self.url = self.server()["url"]
+        self.write("requirements.txt", f"--no-index\n--find-links {self.scratch / 'wheels'}\npear\n")
+        self.ok("environment", "register", "-n", "fruit", "--requirements", "requirements.txt")
+        self.ok("environment", "build", "fruit")
+        self.env["PATH"] = path
+        self.join("--name", "box")
+        elsewhere.rename(self.scratch / "gone")
+        words = ("submit", "--target", "box", "--environment", "fruit", "--async", "--", "python", "-c",
+                 "import pear, sys; print(pear.version, sys.base_prefix)")
+        run = self.ok(*words).strip()
+        self.assertEqual(self.run_cli("run", "wait", run).code, 0, self.show(run))
+        self.assertEqual(self.ok("run", "logs", run), f"2.5 {real.parent.parent}\n")
+
+    def test_a_machine_without_the_python_of_an_environment_is_refused_at_submit(self):
+        programs = self.scratch / "programs"
+        programs.mkdir()
+        fake = programs / "python3"  # All that the machine has.
+        fake.write_text("#!/bin/sh\nprintf '3.5.1\\ncpython\\nx86_64\\n%s\\n' \"$0\"\n")
+        fake.chmod(0o755)
+        self.env.update(PYENV_ROOT=str(self.scratch / "none"), UV_PYTHON_INSTALL_DIR=str(self.scratch / "none"))
+        env = {"PATH": f"{programs}", "TRAINYARD_HOME": str(self.box), "TRAINYARD_TOKEN": self.token()}
+        done = self.run_cli("node", "join", "--server", self.url, "--name", "old", env=env)
+        self.assertEqual(done.code, 0, done)
+        wait_until(lambda: self.json("node", "show", "old").get("pythons"), "the machine to say what it has")
+        self.write("requirements.txt", "--no-index\n")
+        done = self.run_cli("submit", "--target", "old", "--requirements", "requirements.txt", "--", "python", "-V")
+        self.assertEqual(done.code, 2, done)
+        self.assertRegex(done.err, r"the environment is made with Python 3\.\d+, and target old has 3\.5\n.*python=")
 
     def test_exit_codes_cancel_and_grace_are_as_everywhere(self):
         self.join("--name", "box")

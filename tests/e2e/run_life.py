@@ -70,6 +70,14 @@ class RunLife(YardTest):
         done = self.run_cli("submit", "-e", "t", "--", "./plain.txt")
         self.assertEqual(done.code, 126, done)
 
+    def test_a_missing_python_module_is_told_with_the_package_that_has_it(self):
+        done = self.run_cli("submit", "-e", "test", "--", sys.executable, "-c", "import nosuchmodule.part")
+        self.assertEqual(done.code, 1)
+        self.assertIn("Python finds no module nosuchmodule. Add nosuchmodule to the environment", done.err)
+        self.assertIn("--requirements FILE", self.json("run", "show", "latest")["error"])
+        done = self.run_cli("submit", "-e", "test", "--", sys.executable, "-c", "raise ValueError('no module')")
+        self.assertNotIn("Python finds no module", done.err)
+
     def test_the_phases_add_up_to_the_whole_time(self):
         self.ok("submit", "-e", "t", "--", "sleep", "1")
         run = self.show(self.json("run", "list")[0]["id"])

@@ -148,6 +148,79 @@ class Venv(YardTest):
         (programs / "uv").chmod(0o755)
         self.assertEqual(pip().stdout, f"{root}: pip install x\n")
 
+    def test_a_rebuild_replaces_it_for_later_runs_and_a_failed_one_does_not(self):
+        self.requires("apple")
+        self.ok("environment", "register", "-n", "fruit", "--requirements", "requirements.txt")
+        first = self.json("environment", "build", "fruit")
+        gate = self.scratch / "gate"
+        held = self.ok("submit", "--environment", "fruit", "--async", "--", "sh", "-c",
+                       f"echo begun; while [ ! -e {gate} ]; do sleep 0.1; done; python show.py").strip()
+        wait_until(lambda: "begun" in self.ok("run", "logs", held), "the run that uses the first build to begin")
+
+        def shown():
+            done = self.run_cli("submit", "--environment", "fruit", "--", "python", "show.py")
+            self.assertEqual(done.code, 0, done)
+            return done.out.split()[1]
+
+        wheel(self.wheels, "apple", "1.2", requires=["pear>=2"])
+        self.assertEqual(self.json("environment", "build", "fruit")["hash"], first["hash"])
+        self.assertEqual(shown(), "1.1")
+        second = self.json("environment", "build", "fruit", "--rebuild")
+        self.assertNotEqual(second["hash"], first["hash"])
+        self.assertEqual(self.json("environment", "show", "fruit")["hash"], second["hash"])
+        self.assertEqual(shown(), "1.2")
+        self.assertEqual(self.json("environment", "build", "fruit")["hash"], second["hash"])
+        # The one before is whole for the run that has it, also after this one has read nothing of it yet.
+        gate.touch()
+        self.assertEqual(self.run_cli("run", "wait", held).code, 0, self.show(held))
+        self.assertIn("apple 1.1", self.ok("run", "logs", held))
+        # Nothing can be built: the last one stays in use.
+        self.wheels.rename(self.scratch / "away")
+        failed = self.run_cli("environment", "build", "fruit", "--rebuild")
+        self.assertEqual(failed.code, 2, failed)
+        self.assertIn("runs go on using that build", failed.err)
+        self.assertEqual(shown(), "1.2")
+        # A rerun has what its run had.
+        self.assertIn("apple 1.1", self.ok("run", "rerun", held))
+
+    def test_old_pythons_work_by_their_own_pip_where_there_is_no_uv(self):
+        versions = [v for v in ("3.6", "3.7") if self.finds_python(v)]
+        if not versions:
+            self.skipTest("skipped: neither Python 3.6 nor 3.7 is on this machine")
+        path = [part for part in self.env["PATH"].split(":") if not (pathlib.Path(part) / "uv").exists()]
+        for version in versions:
+            with self.subTest(version):
+                self.write("conda.yml", f"dependencies:\n- python={version}\n- pip:\n  - --no-index\n"
+                           f"  - --find-links {self.wheels}\n  - apple==1.0\n")
+                done = self.run_cli("submit", "--conda", "conda.yml", "--", "sh", "-c",
+                                    "python show.py; python --version; pip --version",
+                                    env={"PATH": ":".join(path)}, timeout=300)
+                self.assertEqual(done.code, 0, done)
+                self.assertIn("apple 1.0", done.out)
+                self.assertIn(f"Python {version}", done.out)
+                self.assertIn(f"(python {version})", done.out)
+                lock = self.ok("run", "cp", f"{self.newest()['id']}:system_logs/environment_lock.txt", "-")
+                self.assertEqual([line.split()[0] for line in lock.splitlines()], ["apple==1.0", "pear==2.5"])
+
+    def finds_python(self, version):
+        """In PATH, or among pyenv's."""
+        kept = pathlib.Path(self.env.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"
+        files = [pathlib.Path(part) / f"python{version}" for part in self.env["PATH"].split(":")]
+        return any(file.exists() for file in [*files, *kept.glob(f"{version}.*/bin/python3")])
+
+    def test_a_python_that_is_not_here_is_said_with_what_to_do(self):
+        self.write("conda.yml", "dependencies:\n- python=3.7\n")
+        programs = self.scratch / "bin"
+        programs.mkdir()
+        for name in ("python3", "bwrap", "sh", "setpriv"):
+            if pathlib.Path(f"/usr/bin/{name}").exists():
+                (programs / name).symlink_to(f"/usr/bin/{name}")
+        env = {"PATH": str(programs), "HOME": str(self.scratch), "PYENV_ROOT": str(self.scratch / "none")}
+        done = self.run_cli("submit", "--conda", "conda.yml", "--", "python", "show.py", env=env)
+        self.assertEqual(done.code, 4, done)
+        self.assertIn("Python 3.7 is not here; here is 3.", done.err)
+        self.assertIn("pyenv install 3.7", done.err)
+
     def test_many_runs_at_once_make_it_once(self):
         runs = [self.ok("submit", "--requirements", "requirements.txt", "--async", "--", "python", "show.py").strip()
                 for _ in range(20)]

@@ -121,6 +121,7 @@ Result<int> environment_curated_delete(Context& context);
 Result<EnvironmentName> chosen_environment(const Context& context);
 extern const std::span<const Option> kEnvironmentChoice;
 extern const std::span<const Option> kEnvironmentVersionChoice;
+extern const std::span<const Option> kEnvironmentBuildOptions;
 extern const std::span<const Option> kEnvironmentListOptions;
 extern const std::span<const Option> kEnvironmentDownloadOptions;
 extern const std::span<const Option> kEnvironmentScaffoldOptions;
