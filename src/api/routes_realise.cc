@@ -91,7 +91,8 @@ std::optional<http::Response> wait_for_image(const Call& call, std::string_view 
 
 void make_ahead(House& house, const Run& run) {
   if (house.environments == nullptr || run.spec.environment.hash.empty()) return;
-  const bool here = queue_of(run.spec) == kLocalQueue;
+  const std::string queue = queue_of(run.spec);
+  const bool here = queue == kLocalQueue || house.control->load(queue).capacity.slots > 0;
   if (!here && run.held.empty()) return;  // It was there when the run came.
   const Result<Environments::Stand> begun =
       house.environments->stand({.environment = run.spec.environment,

@@ -1,11 +1,14 @@
 #include "api/targets.h"
 
+#include "base/command.h"
 #include "base/id.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "engine/slots.h"
 #include "engine/slurm.h"
 #include "node/program.h"
 #include "store/computes.h"
+#include "store/vm_sizes.h"
 #include "wire/json.h"
 
 namespace trainyard::api {
@@ -53,6 +56,26 @@ Status Targets::open_all() {
   return {};
 }
 
+Status Targets::choose_engine(ComputeSpec& spec) {
+  if (!spec.engine.empty()) return {};
+  const bool has_slurm = !find_program("sbatch").empty();
+  const std::string setting = slurm_setting(spec);
+  if (has_slurm || !spec.ssh.empty()) {
+    spec.engine = "slurm";
+    return {};
+  }
+  if (!setting.empty()) {
+    return fail(ErrorKind::invalid,
+                setting + ": is Slurm's, and there is no sbatch in the PATH of the server",
+                "If the cluster has a login machine: --ssh USER@LOGIN\n"
+                "If sbatch will be there: --engine slurm\n"
+                "For nodes that are slots of the server's machine, leave it out.");
+  }
+  spec.engine = "local";
+  spec.slurm_conf.clear();
+  return {};
+}
+
 Status Targets::check(const ComputeSpec& spec) const {
   if (spec.ssh.empty()) return {};
   const auto commands = engine::slurm::make_commands(engine::slurm::command_options(spec, {}));
@@ -63,6 +86,41 @@ Status Targets::check(const ComputeSpec& spec) const {
 }
 
 Status Targets::open(const Compute& compute) {
+  TRY_SET(std::shared_ptr<engine::Engine> engine,
+          compute.spec.engine == "local" ? open_slots(compute) : open_slurm(compute));
+  const std::string queue = queue_of_compute(compute);
+  engines_.with([&](auto& engines) { engines[queue] = engine; });
+  parts_.control.add_target(queue, std::move(engine));
+  parts_.control.pause_target(queue, compute.paused);
+  return {};
+}
+
+// One that is open stays, with what it watches.
+Result<std::shared_ptr<engine::Engine>> Targets::open_slots(const Compute& compute) {
+  engine::Slots::Settings settings{.compute = compute.spec,
+                                   .size = {},
+                                   .paused = compute.paused,
+                                   .submitters_here = parts_.loopback};
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(settings.size, store::load_vm_size(db, compute.spec.vm_size));
+    return {};
+  };
+  if (!compute.spec.vm_size.empty()) TRY(parts_.store.read(look));
+  const std::string queue = queue_of_compute(compute);
+  const auto open = engines_.with([&](auto& engines) { return engines[queue].lock(); });
+  if (const auto slots = std::dynamic_pointer_cast<engine::Slots>(open)) {
+    slots->change(std::move(settings));
+    return open;
+  }
+  TRY_SET(const fs::path self, self_path());
+  TRY_SET(const std::shared_ptr<engine::Slots> made,
+          engine::Slots::make(
+              {.home = parts_.home, .clock = parts_.clock, .log = parts_.log, .binary = self},
+              std::move(settings)));
+  return made;
+}
+
+Result<std::shared_ptr<engine::Engine>> Targets::open_slurm(const Compute& compute) {
   if (server_id_.empty()) {
     TRY_SET(server_id_, server_id(parts_.home));
   }
@@ -82,7 +140,6 @@ Status Targets::open(const Compute& compute) {
     commands.ssh_control = options.tunnel->control();
   }
   options.commands = engine::slurm::make_commands(std::move(commands));
-  const std::string queue = queue_of_compute(compute);
   options.claims = claims_;
   options.owner = compute.spec.name + " of workspace " + compute.workspace;
   options.paused = compute.paused;
@@ -91,11 +148,7 @@ Status Targets::open(const Compute& compute) {
   options.take_over = [this](const AttemptId& attempt) {
     return parts_.control.take_over(attempt);
   };
-  std::shared_ptr<engine::Engine> engine = engine::make_slurm(std::move(options));
-  engines_.with([&](auto& engines) { engines[queue] = engine; });
-  parts_.control.add_target(queue, std::move(engine));
-  parts_.control.pause_target(queue, compute.paused);
-  return {};
+  return engine::make_slurm(std::move(options));
 }
 
 void Targets::pause(const Compute& compute) {

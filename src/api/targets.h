@@ -32,6 +32,8 @@ class Targets {
   };
   explicit Targets(Parts parts) : parts_(std::move(parts)) {}
 
+  // The engine of a compute that names none: Slurm where the server finds it, else slots here.
+  static Status choose_engine(ComputeSpec& spec);
   // Whether it can be, as far as that is known before it is made: a login node that answers.
   Status check(const ComputeSpec& spec) const;
   // All there are; one that cannot be is told of in the log, and its runs wait.
@@ -47,6 +49,8 @@ class Targets {
   std::shared_ptr<engine::NodeShell> shell(const Compute& compute);
 
  private:
+  Result<std::shared_ptr<engine::Engine>> open_slots(const Compute& compute);
+  Result<std::shared_ptr<engine::Engine>> open_slurm(const Compute& compute);
   std::unique_ptr<engine::slurm::Tunnel> make_tunnel(const Compute& compute,
                                                      const node::Program& program);
 

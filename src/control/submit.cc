@@ -22,6 +22,16 @@ Status check_id(const RunId& id) {
   return {};
 }
 
+// Open MPI takes all addresses of one machine for one node, so that over slots it would start every
+// rank in the first: there they are all told to be, with what the others would have had.
+void join_mpi_nodes(RunSpec& spec) {
+  if (spec.distribution != "mpi" || spec.nodes == 1) return;
+  spec.processes_per_node *= spec.nodes;
+  spec.resources.gpus *= spec.nodes;
+  spec.resources.memory_bytes *= spec.nodes;
+  spec.nodes = 1;
+}
+
 }  // namespace
 
 // A submission may come again: the client lost our answer. Whether it is the same one is looked at
@@ -41,6 +51,8 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
   if (known) return same_again(*known, spec_hash);
   if (!submission.spec.interactive) TRY(check_machine(submission.spec));
   Submission resolved = submission;
+  const std::shared_ptr<engine::Engine> engine = engine_of(queue_of(resolved.spec));
+  if (engine && engine->capacity().slots > 0) join_mpi_nodes(resolved.spec);
   TRY_SET(resolved.spec.environment,
           resolve_environment(submission.spec.workspace, submission.spec.environment,
                               {.role = submission.role,
@@ -48,7 +60,7 @@ Result<Submitted> AllRuns::submit(const Submission& submission) {
                                .gpus = submission.spec.resources.gpus > 0}));
   TRY(check_resolved(resolved.spec));
   TRY(parts_.store.check_space());
-  const bool same = resolved.spec.environment == submission.spec.environment;
+  const bool same = resolved.spec == submission.spec;
   return add_run(resolved, same ? sent : wire::dump(wire::encode(resolved.spec)), spec_hash);
 }
 
@@ -85,7 +97,11 @@ Result<Submitted> AllRuns::same_again(const store::RunHead& head, std::string_vi
 Status AllRuns::check_machine(const RunSpec& spec) {
   const std::shared_ptr<engine::Engine> engine = engine_of(queue_of(spec));
   if (!engine) return std::unexpected(no_such_target(spec));
-  const engine::Capacity has = engine->capacity();
+  engine::Capacity has = engine->capacity();
+  if (has.cpus == 0 && spec.resources.gpus > 0) {
+    engine->nodes();  // Waits a moment for a cluster's first look at its nodes.
+    has = engine->capacity();
+  }
   const std::string target = "target " + spec.target + " has ";
   if (spec.nodes > has.nodes) {
     return fail(ErrorKind::invalid, target + std::to_string(has.nodes) +
@@ -121,14 +137,16 @@ Error AllRuns::no_such_target(const RunSpec& spec) {
 
 Status AllRuns::check_gpus(const RunSpec& spec, const engine::Capacity& capacity) const {
   const auto has = static_cast<int>(capacity.gpus.size());
+  // The nodes of a run on slots share the machine's.
+  const int wanted = spec.resources.gpus * (capacity.slots > 0 ? spec.nodes : 1);
   // On `local` a wish for GPUs where there are none is warned of by the client, not refused. Of a
   // cluster whose nodes were not counted yet, Slurm says it.
   const bool known = capacity.cpus > 0;
   if (has == 0 && (spec.target == kLocalQueue || !known)) return {};
-  if (spec.resources.gpus <= has) return {};
+  if (wanted <= has) return {};
   return fail(ErrorKind::invalid, "target " + spec.target + " has " + std::to_string(has) +
-                                      (has == 1 ? " GPU, " : " GPUs, ") +
-                                      std::to_string(spec.resources.gpus) + " were asked for");
+                                      (has == 1 ? " GPU, " : " GPUs, ") + std::to_string(wanted) +
+                                      " were asked for");
 }
 
 // Whether it is whole is looked at once; the answer is kept with the run's own commit.
@@ -155,10 +173,10 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
     const Ledger::Account& target = ledger.account(queue);
     return target.queued - target.held + 1;
   });
-  const std::string reason = spec.interactive ? ""
-                             : !held.empty()
-                                 ? held_reason(spec.environment)
-                                 : queued_reason(spec.resources, queue_view(queue, position));
+  const std::string reason =
+      spec.interactive ? ""
+      : !held.empty()  ? held_reason(spec.environment)
+                       : queued_reason(spec.resources, queue_view(queue, position), spec.nodes);
 
   Run made;
   std::optional<store::RunHead> raced;

@@ -175,11 +175,12 @@ Result<std::vector<QueuedRun>> queue_front(db::Db& db, std::string_view queue, i
                                            Wanting wanting) {
   constexpr int kAny = INT32_MAX;
   std::vector<QueuedRun> queued;
-  TRY_SET(db::Statement rows,
-          db.query("SELECT id, number, cpus, memory_bytes, gpus FROM runs WHERE final = 0 AND "
-                   "status = 'Queued' AND queue = ? AND held = '' AND gpus <= ? "
-                   "ORDER BY priority DESC, number LIMIT ?",
-                   {queue, wanting == Wanting::anything ? kAny : 0, limit}));
+  TRY_SET(
+      db::Statement rows,
+      db.query("SELECT id, number, cpus, memory_bytes, gpus, nodes FROM runs WHERE final = 0 AND "
+               "status = 'Queued' AND queue = ? AND held = '' AND gpus <= ? "
+               "ORDER BY priority DESC, number LIMIT ?",
+               {queue, wanting == Wanting::anything ? kAny : 0, limit}));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return queued;
@@ -187,7 +188,8 @@ Result<std::vector<QueuedRun>> queue_front(db::Db& db, std::string_view queue, i
                       rows.integer(1),
                       {.cpus = static_cast<int>(rows.integer(2)),
                        .memory_bytes = rows.integer(3),
-                       .gpus = static_cast<int>(rows.integer(4))}});
+                       .gpus = static_cast<int>(rows.integer(4))},
+                      static_cast<int>(rows.integer(5))});
   }
 }
 

@@ -94,6 +94,7 @@ struct QueuedRun {
   RunId id;
   int64_t number = 0;
   Resources resources;
+  int nodes = 1;
 };
 // By priority; among equals first come first. What is held for its environment is passed by, here
 // and where places are counted.

@@ -107,11 +107,10 @@ class Making(Computes):
         made = self.json("compute", "create", "lab", env={"SLURM_CONF": "conf/slurm.conf"})
         self.assertEqual(made["slurm_conf"], str(self.code.resolve() / "conf" / "slurm.conf"))
 
-    def test_without_slurm_it_is_said_what_to_do(self):
-        err = self.refused(2, "compute", "create", "lab", env=self.without_slurm())
-        self.assertIn("no sbatch in PATH", err)
-        self.assertIn("--engine slurm", err)
-        self.ok("compute", "create", "lab", "--engine", "slurm", env=self.without_slurm())
+    def test_the_engine_is_slurm_where_the_server_finds_it(self):
+        made = self.json("compute", "create", "lab", "--partition", "p", env=self.without_slurm())
+        self.assertEqual(made["engine"], "slurm")
+        self.ok("compute", "create", "other", "--engine", "slurm", env=self.without_slurm())
 
     def test_what_is_wrong_is_refused(self):
         for code, says, *words in (

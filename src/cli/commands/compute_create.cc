@@ -1,7 +1,6 @@
 // Computes made and changed, in the words of either generation.
 #include <cstdlib>
 
-#include "base/command.h"
 #include "cli/commands/commands.h"
 #include "cli/compute_options.h"
 #include "cli/compute_view.h"
@@ -18,7 +17,8 @@ constexpr Option kCreateOptions[] = {
     {"--file -f", Takes::value, "FILE", "A compute file; options win over it."},
     {"--set", Takes::list, "K=V", "Put this in the place of what the file says: max_instances=4"},
     {"--type -t", Takes::value, "TYPE", "amlcompute: a cluster; there is no other."},
-    {"--engine", Takes::value, "NAME", "What carries its runs: slurm; else what is found here."},
+    {"--engine", Takes::value, "NAME",
+     "slurm, or local: slots of the server's machine; else what it has."},
     {"--no-wait", Takes::nothing, "", "Taken from scripts for Azure; it takes no time here."},
     {"--location -l", Takes::value, "PLACE", kOfAzure},
     {"--tags --description", Takes::list, "TEXT", kOfAzure},
@@ -28,7 +28,8 @@ constexpr Option kCreateOptions[] = {
 };
 constexpr Option kFirstCreateOptions[] = {
     {"--name -n", Takes::value, "TEXT", "Its name."},
-    {"--engine", Takes::value, "NAME", "What carries its runs: slurm; else what is found here."},
+    {"--engine", Takes::value, "NAME",
+     "slurm, or local: slots of the server's machine; else what it has."},
     {"--no-wait", Takes::nothing, "", "Taken from scripts for Azure; it takes no time here."},
     {"--location -l", Takes::value, "PLACE", kOfAzure},
     {"--tags --tag --description", Takes::list, "TEXT", kOfAzure},
@@ -92,11 +93,11 @@ Result<ComputeSpec> finish_spec(const Context& context, ComputeSpec spec) {
     return fail(ErrorKind::invalid, "the compute has no name", "Give one with -n NAME.");
   }
   if (args.has("engine")) spec.engine = args.value("engine");
-  if (spec.engine.empty()) {
-    TRY_SET(spec.engine, default_engine(spec, find_program("sbatch")));
-  }
-  spec.slurm_conf = slurm_conf(spec);
-  TRY(check_compute(spec));
+  if (spec.engine != "local") spec.slurm_conf = slurm_conf(spec);
+  // Without one the server chooses it: whether there is Slurm is seen there.
+  ComputeSpec checked = spec;
+  if (checked.engine.empty()) checked.engine = "slurm";
+  TRY(check_compute(checked));
   return spec;
 }
 
