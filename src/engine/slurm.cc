@@ -12,6 +12,7 @@ namespace trainyard::engine {
 namespace {
 
 constexpr seconds kFirstLook{2};
+constexpr seconds kNodesAge{3};  // What is older is looked at again for who asks.
 constexpr seconds kShelveAfter{60};
 // Over ssh each costs a round trip or three; here one keeps the controller busy.
 constexpr int kSubmittersHere = 1;
@@ -80,6 +81,7 @@ slurm::Patience SlurmEngine::patience() const {
     patience.never = std::chrono::minutes(10);
     patience.nodes_come = true;
   }
+  patience.has_setup = !options_.compute.setup.empty();
   return patience;
 }
 
@@ -114,6 +116,15 @@ bool SlurmEngine::may_have_started(const AttemptId& attempt) {
   return !waits;
 }
 
+void SlurmEngine::look_at_nodes() {
+  std::unique_lock lock(mutex_);
+  if (!counted_ || options_.clock.steady() - counted_at_ <= kNodesAge) return;
+  count_wanted_ = true;
+  ++changes_;
+  changed_.notify_all();
+  changed_.wait_for(lock, kFirstLook, [&] { return !count_wanted_; });
+}
+
 NodesSeen SlurmEngine::nodes() {
   NodesSeen seen;
   std::unique_lock lock(mutex_);
@@ -124,6 +135,8 @@ NodesSeen SlurmEngine::nodes() {
   } else {
     seen = slurm::nodes_as_seen(book_.nodes(), options_.compute.partition);
   }
+  seen.age = std::chrono::floor<seconds>(options_.clock.steady() - counted_at_);
+  if (!counted_ || counted_at_ == SteadyTime{}) seen.age = seconds(0);
   if (!book_.away().empty()) seen.trouble = "Slurm does not answer: " + book_.away();
   const auto runs = book_.runs_on_nodes();
   for (NodeState& node : seen.nodes) {

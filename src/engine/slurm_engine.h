@@ -44,6 +44,7 @@ class SlurmEngine : public Engine {
   }
   std::string waits_for(const AttemptId& attempt) override;
   bool may_have_started(const AttemptId& attempt) override;
+  void look_at_nodes() override;
   NodesSeen nodes() override;
   Outage outage() const override;
   std::shared_ptr<NodeShell> shell() override { return shell_; }
@@ -97,6 +98,8 @@ class SlurmEngine : public Engine {
   std::condition_variable_any changed_;
   uint64_t changes_ = 0;  // Held by mutex_, as are these.
   bool counted_ = false;  // The nodes, once; or they could not be.
+  SteadyTime counted_at_{};
+  bool count_wanted_ = false;  // Somebody waits in look_at_nodes().
   slurm::Book book_;
   // Those of which nodes have left something in the shared folder.
   std::map<AttemptId, Going> collecting_;

@@ -95,8 +95,9 @@ void SlurmEngine::watch(std::stop_token stop) {
     const uint64_t seen = changes_;
     const SteadyTime now = options_.clock.steady();
     if (book_.anything_waits()) next_count_ = std::min(next_count_, last_count_ + kCountWaiting);
-    const bool wanted = scaler_ && book_.anything_wanted();
-    if (wanted || (scaler_ && scaler_->looks_often())) {
+    const bool wanted = (scaler_ && book_.anything_wanted()) || count_wanted_;
+    if (count_wanted_) next_count_ = now;
+    if (scaler_ && (wanted || scaler_->looks_often())) {
       next_count_ = std::min(next_count_, last_count_ + count_pause_);
     }
     const SteadyTime next_look = book_.next_look();
@@ -106,6 +107,7 @@ void SlurmEngine::watch(std::stop_token stop) {
       const bool counts = now >= next_count_;
       if (counts) count(now);
       if (now >= next_look || (counts && wanted)) look();
+      if (counts) note([&](SteadyTime) { count_wanted_ = false; });
       if (scaler_) scale();
       continue;
     }
@@ -175,6 +177,7 @@ void SlurmEngine::count(SteadyTime now) {
   }
   note([&](SteadyTime) {
     counted_ = true;
+    if (nodes) counted_at_ = now;
     if (nodes) book_.counted(*std::move(nodes));
   });
 }
