@@ -71,7 +71,9 @@ class Environments::Job final : public env::Watcher {
   bool stopped() const override {
     if (stopping_) return true;
     std::lock_guard lock(mutex_);
-    return parts_.clock.steady() - asked_ > (wanted.ahead ? kPatienceAhead : kPatience);
+    const SteadyTime now = parts_.clock.steady();
+    if (given_up_ && (!person_ || now - *person_ > kPatience)) return true;
+    return now - asked_ > (wanted.ahead ? kPatienceAhead : kPatience);
   }
 
   void end(Result<Realised> result) {
@@ -88,10 +90,11 @@ class Environments::Job final : public env::Watcher {
   }
 
   // Whoever waits asks again and again; a job that nobody asks for any more is given up.
-  enum class Asker { waits, looks };
-  Stand stand(uint64_t log_from, Asker asker = Asker::waits) {
+  enum class Asker { person, run, looks };
+  Stand stand(uint64_t log_from, Asker asker) {
     std::lock_guard lock(mutex_);
-    if (asker == Asker::waits) asked_ = parts_.clock.steady();
+    if (asker != Asker::looks) asked_ = parts_.clock.steady();
+    if (asker == Asker::person) person_ = asked_;
     const size_t from = std::min<size_t>(log_from, log_.size());
     return {.is = is_,
             .progress = progress_,
@@ -100,6 +103,14 @@ class Environments::Job final : public env::Watcher {
             .build = number_,
             .error = error_,
             .realised = realised_};
+  }
+  void give_up(bool yes) {
+    std::lock_guard lock(mutex_);
+    given_up_ = yes;
+  }
+  bool is_given_up() const {
+    std::lock_guard lock(mutex_);
+    return given_up_;
   }
   std::string log() {
     std::lock_guard lock(mutex_);
@@ -119,6 +130,8 @@ class Environments::Job final : public env::Watcher {
   const std::atomic<bool>& stopping_;
   mutable std::mutex mutex_;
   SteadyTime asked_ = parts_.clock.steady();
+  std::optional<SteadyTime> person_;  // When a person last asked; none: only runs did.
+  bool given_up_ = false;             // By the last run that wanted it.
   Stand::Is is_ = Stand::Is::building;
   std::string log_;
   std::string progress_;
@@ -154,6 +167,7 @@ Result<std::optional<env::Shelf::Held>> Environments::find(const Wanted& wanted)
 
 Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
   const std::string key = key_of(wanted);
+  const Job::Asker asker = wanted.for_run ? Job::Asker::run : Job::Asker::person;
   std::shared_ptr<Job> job;
   {
     std::lock_guard lock(mutex_);
@@ -161,8 +175,11 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
     if (found != jobs_.end()) job = found->second;
   }
   if (job) {
-    Stand stand = job->stand(wanted.log_from);
-    const bool again = stand.is == Stand::Is::failed && wanted.begins;
+    if (wanted.begins) job->give_up(false);  // One more wants it.
+    Stand stand = job->stand(wanted.log_from, asker);
+    // One that was given up may have ended after another run came for it.
+    const bool stopped = stand.error.kind == ErrorKind::cancelled && !job->is_given_up();
+    const bool again = stand.is == Stand::Is::failed && (wanted.begins || stopped);
     // One that was made may have gone from the shelf again.
     if (stand.is == Stand::Is::building || (!again && stand.is == Stand::Is::failed)) return stand;
     if (!wanted.begins && wanted.log_from < stand.log_next) return stand;
@@ -178,7 +195,7 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
   }
   std::lock_guard lock(mutex_);
   auto& slot = jobs_[key];
-  if (slot && slot != job) return slot->stand(wanted.log_from);  // Another was quicker.
+  if (slot && slot != job) return slot->stand(wanted.log_from, asker);  // Another was quicker.
   slot = std::make_shared<Job>(wanted, ++builds_, parts_, stopping_);
   Job& begun = *slot;
   begun.thread = std::jthread([this, &begun] {
@@ -198,7 +215,7 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
     if (waited_for && *waited_for) compile(begun.wanted.environment, **waited_for);
     trim();
   });
-  return begun.stand(0);
+  return begun.stand(0, asker);
 }
 
 Result<Realised> Environments::make(Job& job) {
@@ -398,6 +415,14 @@ Result<Realised> Environments::make_tree(Job& job, const env::Shelf::Held& held)
   job.line("packed for nodes: " + std::to_string(captured.tree.files()) + " files, " +
            format_size(captured.tree.bytes()));
   return realised;
+}
+
+void Environments::give_up(const std::string& hash) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [need, name] : kNeeds) {
+    const auto found = jobs_.find(std::string(name) + " " + hash);
+    if (found != jobs_.end()) found->second->give_up(true);
+  }
 }
 
 bool Environments::is_packed(const Environment& environment) const {

@@ -67,8 +67,9 @@ class Environments {
     std::string workspace;
     std::string user = {};
     Need need = Need::made;
-    bool begins = false;  // Who asks for the first time: that it failed before is no answer.
-    bool ahead = false;   // Nobody waits for it yet: it is made all the same.
+    bool begins = false;   // Who asks for the first time: that it failed before is no answer.
+    bool ahead = false;    // Nobody waits for it yet: it is made all the same.
+    bool for_run = false;  // A run asks, and no person: see give_up().
     // The hash of the environment that this rebuild replaces in the workspace, once it is whole.
     std::string replaces = {};
     uint64_t log_from = 0;
@@ -85,6 +86,10 @@ class Environments {
   };
   // How far it is. Begins to make it where nobody did.
   Result<Stand> stand(const Wanted& wanted);
+
+  // The last run that wanted it was canceled: what is being made is stopped, unless a person waits
+  // for it too.
+  void give_up(const std::string& hash);
 
   // Whether a node elsewhere could fetch it at once: a look at the shelf.
   bool is_packed(const Environment& environment) const;

@@ -165,6 +165,28 @@ TEST_CASE("a run that waits is told how far it is") {
   CHECK(yard.environments->words(yard.wanted().environment).empty());
 }
 
+TEST_CASE("a build is stopped when the last run that wants it is canceled") {
+  EnvironmentsYard yard;
+  Environments::Wanted run = yard.wanted();
+  run.for_run = run.ahead = run.begins = true;
+  CHECK(yard.look(run).is == Is::building);
+  yard.environments->give_up(run.environment.hash);
+  run.begins = false;
+  CHECK(yard.await(run, Is::failed).error.kind == ErrorKind::cancelled);
+
+  // One that comes meanwhile, or a person who waits, keeps it.
+  run.begins = true;
+  CHECK(yard.look(run).is == Is::building);
+  CHECK(yard.look(yard.wanted()).is == Is::building);
+  yard.environments->give_up(run.environment.hash);
+  poll(nullptr, 0, 50);
+  run.begins = false;
+  CHECK(yard.look(run).is == Is::building);
+  yard.go = true;
+  yard.await(run, Is::ready);
+  CHECK(yard.builds == 2);
+}
+
 TEST_CASE("what failed is told to who waited, and tried again for who comes") {
   EnvironmentsYard yard;
   yard.go = true;

@@ -117,6 +117,7 @@ Result<Environments::Stand> Gate::stand(const RunId& first, uint64_t log_from) {
                               .workspace = run.spec.workspace,
                               .user = run.user,
                               .need = Environments::Need::tree,
+                              .for_run = true,
                               .log_from = log_from};
   TRY_SET(Environments::Stand stand, parts_.environments.stand(wanted));
   const bool given_up =

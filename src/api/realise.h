@@ -21,6 +21,9 @@ std::optional<http::Response> wait_for_image(const Call& call, std::string_view 
 // A run was submitted: its environment is made while the run waits for its turn, or is held.
 void make_ahead(House& house, const Run& run);
 
+// A run was canceled: a build that no other run waits for is stopped.
+void stop_making(House& house, const Run& run);
+
 std::span<const RouteRow> realise_routes();
 
 }  // namespace trainyard::api

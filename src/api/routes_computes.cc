@@ -26,8 +26,17 @@ Status check_alone(db::Db& db, std::string_view workspace, const ComputeSpec& sp
   return {};
 }
 
+// Slots are the server's own machine, whose account the runs would have.
+Status check_server_target(const Facts& facts) {
+  if (facts.server_target) return {};
+  return fail(ErrorKind::invalid,
+              "the server's own machine is switched off as a target: it listens beyond itself",
+              "Allow it with: trainyard server run --allow-server-target");
+}
+
 // Nodes talk to us over the network, or by way of their login node.
 Status check_reachable(const Facts& facts, const ComputeSpec& spec) {
+  if (spec.engine == "local") return check_server_target(facts);
   if (!facts.loopback) return {};
   if (!spec.ssh.empty() && facts.url.starts_with("https://")) {
     return fail(ErrorKind::invalid,
@@ -36,11 +45,13 @@ Status check_reachable(const Facts& facts, const ComputeSpec& spec) {
                 "Start it without --tls-cert; on loopback nobody else hears it.");
   }
   if (!spec.ssh.empty()) return {};
+  if (Targets::nodes_are_here(spec)) return {};
   return fail(ErrorKind::invalid,
               "the nodes of a cluster cannot reach this server: it listens on loopback alone, at " +
                   facts.url,
               "Start it where they can: trainyard server run --listen HOST:PORT --tls-cert FILE "
-              "--tls-key FILE. Or go by way of the cluster's login node: --ssh USER@LOGIN");
+              "--tls-key FILE. Or go by way of the cluster's login node: --ssh USER@LOGIN\n"
+              "Or make nodes of this machine, without Slurm: --engine local");
 }
 
 std::string_view compute_in(const Call& call) { return call.request.param("compute"); }
@@ -143,7 +154,9 @@ Result<http::Response> list_computes(const Call& call) {
 
 Result<http::Response> create_compute(const Call& call) {
   TRY_SET(const Json body, body_object(call.request));
-  TRY_SET(const ComputeSpec spec, wire::decode_compute_spec(body));
+  TRY_SET(ComputeSpec spec, wire::decode_compute_spec(body));
+  if (!body.contains("engine")) spec.engine.clear();
+  TRY(Targets::choose_engine(spec));
   TRY(check_compute(spec));
   TRY(check_reachable(call.house.facts, spec));
   std::string trouble;
@@ -160,7 +173,11 @@ Result<http::Response> create_compute(const Call& call) {
     return {};
   };
   TRY(call.house.store.write(Durable::yes, change));
-  if (call.house.targets != nullptr) TRY(call.house.targets->open(made.compute));
+  if (call.house.targets != nullptr) {
+    TRY(call.house.targets->open(made.compute));
+    // Those of a cluster are seen later.
+    if (spec.engine == "local") add_nodes(json, call.house.targets->nodes(made.compute));
+  }
   add_trouble(json, trouble, !trouble.empty());
   return answer(json, made.made ? 201 : 200);
 }
@@ -223,7 +240,8 @@ Result<http::Response> list_nodes(const Call& call) {
                 {"reason", node.reason},
                 {"cpus", node.cpus},
                 {"memoryBytes", node.memory_bytes},
-                {"gpus", node.gpus}};
+                {"gpus", node.gpus},
+                {"seenSecondsAgo", seen.age.count()}};
   });
 }
 
@@ -266,6 +284,7 @@ Result<http::Response> change_compute(const Call& call) {
     TRY_SET(Compute changed,
             store::change_compute(transaction, workspace_in(call), compute_in(call), body));
     TRY(check_alone(transaction.db(), workspace_in(call), changed.spec));
+    if (changed.spec.engine == "local") TRY(check_server_target(call.house.facts));
     return changed;
   };
   const auto heed = [](Targets& targets, const Compute& compute) { return targets.open(compute); };

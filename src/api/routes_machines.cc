@@ -231,7 +231,10 @@ Status settle_target(const Call& call, RunSpec& spec) {
     if (machine.personal && machine.owner == call.identity.user) return {};
     return fail(ErrorKind::denied, "host: machine " + machine.name + " is not yours");
   }
-  if (queue_of(spec) != kLocalQueue || call.house.facts.server_target || inside) return {};
+  if (call.house.facts.server_target || inside) return {};
+  const std::string queue = queue_of(spec);
+  const bool slots = call.house.control->load(queue).capacity.slots > 0;
+  if (queue != kLocalQueue && !slots) return {};
   if (spec.target == kLocalQueue && call.request.peer.unix_socket) return {};
   return fail(ErrorKind::denied,
               "the server's own machine is switched off as a target: it listens beyond itself",

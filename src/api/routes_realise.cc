@@ -3,6 +3,7 @@
 #include "api/gate.h"
 #include "api/realise.h"
 #include "container/image_digest.h"
+#include "store/run_rows.h"
 
 namespace trainyard::api {
 namespace {
@@ -65,6 +66,7 @@ Result<http::Response> show_stand(const Call& call, const Environment& environme
                                           .need = need,
                                           .begins = begin == 1,
                                           .ahead = !replaces.empty(),
+                                          .for_run = call.identity.attempt.has_value(),
                                           .replaces = replaces,
                                           .log_from = static_cast<uint64_t>(log_from)}));
   TRY_SET(const auto until, may_wait_until(call));
@@ -92,7 +94,8 @@ std::optional<http::Response> wait_for_image(const Call& call, std::string_view 
 
 void make_ahead(House& house, const Run& run) {
   if (house.environments == nullptr || run.spec.environment.hash.empty()) return;
-  const bool here = queue_of(run.spec) == kLocalQueue;
+  const std::string queue = queue_of(run.spec);
+  const bool here = queue == kLocalQueue || house.control->load(queue).capacity.slots > 0;
   if (!here && run.held.empty()) return;  // It was there when the run came.
   const Result<Environments::Stand> begun =
       house.environments->stand({.environment = run.spec.environment,
@@ -100,10 +103,23 @@ void make_ahead(House& house, const Run& run) {
                                  .user = run.user,
                                  .need = here ? Environments::Need::made : Environments::Need::tree,
                                  .begins = true,
-                                 .ahead = here});
+                                 .ahead = here,
+                                 .for_run = true});
   // Who waits for it is told.
   if (!begun) house.log.warn("environment not begun", {{"error", begun.error().message}});
   if (!here && house.gate != nullptr) house.gate->add();
+}
+
+void stop_making(House& house, const Run& run) {
+  const std::string& hash = run.spec.environment.hash;
+  if (house.environments == nullptr || hash.empty()) return;
+  if (house.environments->words(run.spec.environment).empty()) return;  // It is not being made.
+  bool wanted = true;
+  const Status looked = house.store.read([&](db::Db& db) -> Status {
+    TRY_SET(wanted, store::environment_is_awaited(db, hash));
+    return {};
+  });
+  if (looked && !wanted) house.environments->give_up(hash);
 }
 
 std::span<const RouteRow> realise_routes() { return kRealiseRoutes; }

@@ -232,6 +232,7 @@ Result<http::Response> show_run(const Call& call) {
 Result<http::Response> cancel_run(const Call& call) {
   TRY_SET(const RunId id, writable_run(call));
   TRY_SET(const Run run, call.house.control->cancel(id, call.identity.user));
+  stop_making(call.house, run);
   return answer(shown(call, run));
 }
 

@@ -69,6 +69,7 @@ Result<http::Response> create_workspace(const Call& call) {
   TRY_SET(workspace.name, wire::string_member(body, "name"));
   TRY_SET(workspace.subscription_id, wire::string_member(body, "subscriptionId"));
   TRY_SET(workspace.resource_group, wire::string_member(body, "resourceGroup"));
+  TRY_SET(workspace.location, wire::string_member(body, "location"));
   TRY_SET(workspace.image_build_compute, wire::string_member(body, "imageBuildCompute"));
   TRY_SET(const std::string access, wire::string_member(body, "access", "everyone"));
   TRY_SET(workspace.access, access_from(access));

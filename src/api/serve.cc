@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "api/errors.h"
+#include "api/kept_network.h"
 #include "api/policy.h"
 #include "api/route.h"
 #include "api/secrets.h"
@@ -31,8 +32,6 @@ Status check_listen(const Listen& listen, const ServeOptions& options);
 Status check_tls(const Listen& listen, const ServeOptions& options);
 void empty_folder(const fs::path& folder);
 Facts facts_of(const ServeOptions& options, const Listen& listen, uint16_t port, WallTime now);
-uint16_t kept_port(const Home& home);
-Status keep_port(const Home& home, uint16_t port);
 void keep_memory_small();
 
 // What local runs are supervised by.
@@ -129,8 +128,7 @@ Status Serving::start_http(const Listen& listen) {
   }
   if (!server) return std::unexpected(std::move(server).error());
   server_ = *std::move(server);
-  if (any) TRY(keep_port(options_.home, server_->port()));
-  return {};
+  return keep_network(options_, any ? server_->port() : uint16_t{0});
 }
 
 Status Serving::start_control() {
@@ -405,17 +403,6 @@ Facts facts_of(const ServeOptions& options, const Listen& listen, uint16_t port,
   facts.hosts.push_back(listen.url_host());
   if (!options.advertise.empty()) facts.hosts.push_back(host_of_url(options.advertise));
   return facts;
-}
-
-uint16_t kept_port(const Home& home) {
-  const Result<wire::Json> json = wire::parse(read_file(home.server_file()).value_or("{}"));
-  const int64_t port = json ? wire::int_member(*json, "port").value_or(0) : 0;
-  return port > 0 && port <= UINT16_MAX ? static_cast<uint16_t>(port) : uint16_t{0};
-}
-
-Status keep_port(const Home& home, uint16_t port) {
-  if (kept_port(home) == port) return {};
-  return write_file(home.server_file(), wire::dump({{"port", port}}) + "\n", 0600);
 }
 
 // An idle server is to be small. Each thread would get an arena of its own, and large buffers would

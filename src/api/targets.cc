@@ -1,13 +1,21 @@
 #include "api/targets.h"
 
-#include <algorithm>
+#include <netdb.h>
+#include <sys/socket.h>
 
+#include <algorithm>
+#include <set>
+
+#include "base/command.h"
+#include "base/fd.h"
 #include "base/id.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "engine/slots.h"
 #include "engine/slurm.h"
 #include "node/program.h"
 #include "store/computes.h"
+#include "store/vm_sizes.h"
 #include "wire/json.h"
 
 namespace trainyard::api {
@@ -40,6 +48,18 @@ constexpr size_t kTargetIdLength = 12;  // Of 32 letters: no two homes have the 
 uint16_t port_of(std::string_view url) {
   const Result<int64_t> port = parse_int(url.substr(url.rfind(':') + 1), "port");
   return port ? static_cast<uint16_t>(*port) : uint16_t{0};
+}
+
+// An address is this machine's when a socket can have it.
+bool is_this_machine(const std::string& host) {
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, nullptr, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, freeaddrinfo);
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    const Fd fd(socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (fd && bind(fd.get(), each->ai_addr, each->ai_addrlen) == 0) return true;
+  }
+  return false;
 }
 
 std::string queue_of_compute(const Compute& compute) {
@@ -75,6 +95,26 @@ Status Targets::open_all() {
   return {};
 }
 
+Status Targets::choose_engine(ComputeSpec& spec) {
+  if (!spec.engine.empty()) return {};
+  const bool has_slurm = !find_program("sbatch").empty();
+  const std::string setting = slurm_setting(spec);
+  if (has_slurm || !spec.ssh.empty()) {
+    spec.engine = "slurm";
+    return {};
+  }
+  if (!setting.empty()) {
+    return fail(ErrorKind::invalid,
+                setting + ": is Slurm's, and there is no sbatch in the PATH of the server",
+                "If the cluster has a login machine: --ssh USER@LOGIN\n"
+                "If sbatch will be there: --engine slurm\n"
+                "For nodes that are slots of the server's machine, leave it out.");
+  }
+  spec.engine = "local";
+  spec.slurm_conf.clear();
+  return {};
+}
+
 Result<std::string> Targets::check(const ComputeSpec& spec) const {
   if (spec.engine != "slurm") return std::string();
   engine::slurm::CommandOptions options = engine::slurm::command_options(spec, {});
@@ -87,7 +127,53 @@ Result<std::string> Targets::check(const ComputeSpec& spec) const {
   return fail(ErrorKind::invalid, there.error().message, there.error().hint);
 }
 
+bool Targets::nodes_are_here(const ComputeSpec& spec) {
+  const auto commands = engine::slurm::make_commands(engine::slurm::command_options(spec, {}));
+  std::vector<std::string> command = {"sinfo", "--noheader", "--Node", "--format=%o"};
+  if (!spec.partition.empty()) command.push_back("--partition=" + spec.partition);
+  const Result<std::string> answer = commands->ask(std::move(command));
+  if (!answer) return false;
+  const std::vector<std::string> lines = split(trim(*answer), '\n');
+  const std::set<std::string> addresses(lines.begin(), lines.end());
+  return std::ranges::all_of(addresses, is_this_machine);
+}
+
 Status Targets::open(const Compute& compute) {
+  TRY_SET(std::shared_ptr<engine::Engine> engine,
+          compute.spec.engine == "local" ? open_slots(compute) : open_slurm(compute));
+  const std::string queue = queue_of_compute(compute);
+  engines_.with([&](auto& engines) { engines[queue] = engine; });
+  parts_.control.add_target(queue, std::move(engine));
+  parts_.control.pause_target(queue, compute.paused);
+  return {};
+}
+
+// One that is open stays, with what it watches.
+Result<std::shared_ptr<engine::Engine>> Targets::open_slots(const Compute& compute) {
+  engine::Slots::Settings settings{.compute = compute.spec,
+                                   .size = {},
+                                   .paused = compute.paused,
+                                   .submitters_here = parts_.loopback};
+  const auto look = [&](db::Db& db) -> Status {
+    TRY_SET(settings.size, store::load_vm_size(db, compute.spec.vm_size));
+    return {};
+  };
+  if (!compute.spec.vm_size.empty()) TRY(parts_.store.read(look));
+  const std::string queue = queue_of_compute(compute);
+  const auto open = engines_.with([&](auto& engines) { return engines[queue].lock(); });
+  if (const auto slots = std::dynamic_pointer_cast<engine::Slots>(open)) {
+    slots->change(std::move(settings));
+    return open;
+  }
+  TRY_SET(const fs::path self, self_path());
+  TRY_SET(const std::shared_ptr<engine::Slots> made,
+          engine::Slots::make(
+              {.home = parts_.home, .clock = parts_.clock, .log = parts_.log, .binary = self},
+              std::move(settings)));
+  return made;
+}
+
+Result<std::shared_ptr<engine::Engine>> Targets::open_slurm(const Compute& compute) {
   if (server_id_.empty()) {
     TRY_SET(server_id_, server_id(parts_.home));
   }
@@ -107,7 +193,6 @@ Status Targets::open(const Compute& compute) {
     commands.ssh_control = options.tunnel->control();
   }
   options.commands = engine::slurm::make_commands(std::move(commands));
-  const std::string queue = queue_of_compute(compute);
   options.claims = claims_;
   options.owner = compute.spec.name + " of workspace " + compute.workspace;
   options.paused = compute.paused;
@@ -116,11 +201,7 @@ Status Targets::open(const Compute& compute) {
   options.take_over = [this](const AttemptId& attempt) {
     return parts_.control.take_over(attempt);
   };
-  std::shared_ptr<engine::Engine> engine = engine::make_slurm(std::move(options));
-  engines_.with([&](auto& engines) { engines[queue] = engine; });
-  parts_.control.add_target(queue, std::move(engine));
-  parts_.control.pause_target(queue, compute.paused);
-  return {};
+  return engine::make_slurm(std::move(options));
 }
 
 void Targets::pause(const Compute& compute) {

@@ -28,13 +28,17 @@ class Targets {
     store::Store& store;
     control::Control& control;
     std::string url;        // Ours, for nodes.
-    bool loopback = false;  // Which they cannot reach.
+    bool loopback = false;  // Which other machines cannot reach.
   };
   explicit Targets(Parts parts) : parts_(std::move(parts)) {}
 
+  // The engine of a compute that names none: Slurm where the server finds it, else slots here.
+  static Status choose_engine(ComputeSpec& spec);
   // Whether it can be, as far as that is known before it is made: a login node that answers, a
   // partition that is there. Returns why its Slurm does not answer; empty: it does.
   Result<std::string> check(const ComputeSpec& spec) const;
+  // Whether all of its Slurm's nodes are this machine, so that they reach it by loopback.
+  static bool nodes_are_here(const ComputeSpec& spec);
   // All there are; one that cannot be is told of in the log, and its runs wait.
   Status open_all();
   // A new one, or one that has changed: runs under way there are taken up again.
@@ -48,6 +52,8 @@ class Targets {
   std::shared_ptr<engine::NodeShell> shell(const Compute& compute);
 
  private:
+  Result<std::shared_ptr<engine::Engine>> open_slots(const Compute& compute);
+  Result<std::shared_ptr<engine::Engine>> open_slurm(const Compute& compute);
   std::unique_ptr<engine::slurm::Tunnel> make_tunnel(const Compute& compute,
                                                      const node::Program& program);
 

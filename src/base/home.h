@@ -19,6 +19,7 @@ namespace trainyard {
 //     system.log            what Trainyard itself did
 //     files/N               the run's logs/ files, named in the database
 //   node/RUN.ATTEMPT/       the local engine's node: an attempt's supervisor at work
+//   node/RUN.ATTEMPT-N/     the same for node N of an attempt that has several here
 //   log/server.log          our own log, rotated
 //   cache/                  the command line's snapshot cache
 //   environments/           realised environments by their hash (env/shelf.h)
@@ -39,7 +40,9 @@ class Home {
   fs::path runs() const { return root_ / "runs"; }
   fs::path run(const RunId& run) const { return runs() / run.value; }
   fs::path node() const { return root_ / "node"; }
-  fs::path attempt(const AttemptId& attempt) const { return node() / attempt.str(); }
+  fs::path attempt(const AttemptId& attempt, int number = 0) const {
+    return node() / (attempt.str() + (number == 0 ? "" : "-" + std::to_string(number)));
+  }
   fs::path log() const { return root_ / "log" / "server.log"; }
   fs::path cache() const { return root_ / "cache"; }
   fs::path environments() const { return root_ / "environments"; }

@@ -124,6 +124,7 @@ TEST_CASE("every path of a home lies in it") {
   const AttemptId attempt{RunId{"a-b-c"}, 2};
   CHECK(home.run(attempt.run) == "/h/runs/a-b-c");
   CHECK(home.attempt(attempt) == "/h/node/a-b-c.2");
+  CHECK(home.attempt(attempt, 3) == "/h/node/a-b-c.2-3");
   CHECK(home.log() == "/h/log/server.log");
 }
 

@@ -22,6 +22,13 @@ Word take_apart(const std::string& word) {
   return {word.substr(0, equals), word.substr(equals + 1), true};
 }
 
+// "--workspace_name", as some write it -> "--workspace-name".
+std::string dashed(std::string_view given) {
+  std::string name(given);
+  if (is_long(given)) std::ranges::replace(name, '_', '-');
+  return name;
+}
+
 }  // namespace
 
 std::vector<std::string_view> Option::all_names() const {
@@ -69,7 +76,8 @@ class Parser {
   }
 
  private:
-  const Option* find(std::string_view name) const {
+  const Option* find(std::string_view given) const {
+    const std::string name = dashed(given);
     for (const auto table : grammar_.tables) {
       for (const Option& option : table) {
         for (const std::string_view known : option.all_names()) {
@@ -211,7 +219,7 @@ Split split_name(std::span<const Option> table, std::span<const std::string> wor
   const auto takes_value = [&](const std::string& word) {
     for (const Option& option : table) {
       const auto names = option.all_names();
-      if (std::find(names.begin(), names.end(), word) != names.end()) {
+      if (std::ranges::find(names, dashed(word)) != names.end()) {
         return option.takes != Takes::nothing;
       }
     }

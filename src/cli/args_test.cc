@@ -35,7 +35,8 @@ bool is_group(std::string_view word) { return word == "run"; }
 TEST_CASE("an option's value is the next word, or stands behind '='") {
   for (const Words& words :
        {Words{"--experiment-name", "x"}, Words{"--experiment-name=x"}, Words{"-e", "x"},
-        Words{"-ex"}, Words{"-e=x"}, Words{"--experiment", "x"}, Words{"--experiment=x"}}) {
+        Words{"-ex"}, Words{"-e=x"}, Words{"--experiment", "x"}, Words{"--experiment=x"},
+        Words{"--experiment_name", "x"}, Words{"--experiment_name=x"}}) {
     const auto args = parse(words);
     REQUIRE(args);
     CHECK(args->value("experiment-name") == "x");

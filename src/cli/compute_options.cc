@@ -109,14 +109,6 @@ Result<ComputeSpec> with_settings(const Args& args, ComputeSpec spec) {
   return spec;
 }
 
-Result<std::string> default_engine(const ComputeSpec& spec, const fs::path& sbatch) {
-  if (!spec.ssh.empty() || !sbatch.empty()) return "slurm";
-  return fail(ErrorKind::invalid, "which engine? Slurm is not on this machine: no sbatch in PATH",
-              "If the cluster has a login machine: --ssh USER@LOGIN\n"
-              "If the server's machine has Slurm and this one has not: --engine slurm\n"
-              "If this machine is to have it: install slurm-client and set SLURM_CONF");
-}
-
 wire::Json changes_between(const ComputeSpec& before, const ComputeSpec& after) {
   const wire::Json have = wire::encode(before);
   const wire::Json want = wire::encode(after);

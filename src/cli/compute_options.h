@@ -19,10 +19,6 @@ bool has_settings(const Args& args);
 // file.
 Result<ComputeSpec> with_settings(const Args& args, ComputeSpec spec);
 
-// The engine of a compute for which none is named: slurm where a login machine is, or where this
-// machine has `sbatch` (its file; empty: it has none). `invalid` with advice else.
-Result<std::string> default_engine(const ComputeSpec& spec, const fs::path& sbatch);
-
 // The fields in which they differ, with the values of `after`.
 wire::Json changes_between(const ComputeSpec& before, const ComputeSpec& after);
 

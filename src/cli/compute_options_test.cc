@@ -82,16 +82,6 @@ TEST_CASE("what cannot be is refused, and the option is named") {
   }
 }
 
-TEST_CASE("without a named engine it is Slurm where there is one, else it is said what to do") {
-  CHECK(default_engine({}, "/usr/bin/sbatch").value_or("") == "slurm");
-  CHECK(default_engine({.ssh = "ada@login"}, {}).value_or("") == "slurm");
-  const auto none = default_engine({}, {});
-  REQUIRE(!none);
-  CHECK(none.error().message.find("no sbatch") != std::string::npos);
-  CHECK(none.error().hint.find("--ssh USER@LOGIN") != std::string::npos);
-  CHECK(none.error().hint.find("--engine slurm") != std::string::npos);
-}
-
 TEST_CASE("only what differs is sent as a change") {
   const ComputeSpec before{.name = "c", .partition = "gpu", .max_nodes = 3};
   CHECK(changes_between(before, before).empty());

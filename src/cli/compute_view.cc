@@ -6,7 +6,8 @@
 namespace trainyard::cli {
 namespace {
 
-bool is_local(const Json& compute) { return cell_of(compute, "engine") == "local"; }
+// The machine itself, which is there from the start; not one of slots that somebody made.
+bool is_local(const Json& compute) { return cell_of(compute, "name") == kLocalQueue; }
 
 Json or_null(const Json& compute, std::string_view key) {
   const Json& value = wire::member(compute, key);
@@ -225,7 +226,9 @@ Json compute_node_json(const Json& node) {
   json["node_state"] = azure_state(node);
   json["run_id"] = first_run(node);
   json["memory_bytes"] = wire::member(node, "memoryBytes");
+  json["seen_seconds_ago"] = wire::member(node, "seenSecondsAgo");
   json.erase("memoryBytes");
+  json.erase("seenSecondsAgo");
   return json;
 }
 

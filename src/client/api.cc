@@ -261,6 +261,7 @@ Result<Json> Api::create_workspace(const Workspace& workspace) {
               {{"name", workspace.name},
                {"subscriptionId", workspace.subscription_id},
                {"resourceGroup", workspace.resource_group},
+               {"location", workspace.location},
                {"imageBuildCompute", workspace.image_build_compute},
                {"access", to_string(workspace.access)}});
 }

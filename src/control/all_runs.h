@@ -143,7 +143,7 @@ class AllRuns final : public Control {
   std::optional<MergedOutputs> merge(const OutputsToMerge& outputs);
 
   // ---- held.cc ----
-  std::string held_for(const RunSpec& spec) const;  // Run::held of a new run.
+  std::string held_for(const RunSpec& spec);  // Run::held of a new run.
   std::string held_reason(const Environment& environment) const;
   using HeldChange =
       std::function<Result<Applied>(db::Transaction& transaction, store::RunHead& head)>;

@@ -117,6 +117,7 @@ void AllRuns::run(std::stop_token stop) {
 
 void AllRuns::settle(const Applied& applied) {
   if (applied.has(RunAction::release)) {
+    if (const auto engine = engine_of(applied.queue)) engine->vacate(applied.attempt);
     ledger_.with([&](Ledger& ledger) { ledger.give_back(applied.attempt); });
     leaving_.with([&](auto& leaving) {
       leaving.push_back({applied.attempt, applied.queue, parts_.clock.steady()});
@@ -139,6 +140,7 @@ QueueView AllRuns::queue_view(std::string_view queue, int64_t position) {
                      .cpus_used = target.cpus_used,
                      .memory_used_bytes = target.memory_used,
                      .gpus_free = target.gpus_free(),
+                     .slots_free = target.slots_free(),
                      .position = position,
                      .paused = target.paused,
                      .disk_full = disk_full};
@@ -186,7 +188,8 @@ Status AllRuns::add_reasons(db::Db& db, std::vector<Run*> runs) {
       last.position += between + 1;
     }
     last.number = run->number;
-    run->reason = queued_reason(run->spec.resources, queue_view(queue, last.position));
+    run->reason =
+        queued_reason(run->spec.resources, queue_view(queue, last.position), run->spec.nodes);
   }
   return {};
 }

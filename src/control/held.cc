@@ -12,9 +12,11 @@ constexpr size_t kHeldMax = 256;  // In one transaction: bounds how long others 
 }  // namespace
 
 // On this machine a supervisor waits for it: that costs nobody a node, and a look less.
-std::string AllRuns::held_for(const RunSpec& spec) const {
+std::string AllRuns::held_for(const RunSpec& spec) {
   const std::string& hash = spec.environment.hash;
   if (hash.empty() || spec.interactive || queue_of(spec) == kLocalQueue) return {};
+  const std::shared_ptr<engine::Engine> engine = engine_of(queue_of(spec));
+  if (engine && engine->capacity().slots > 0) return {};
   if (!parts_.environment_ready || parts_.environment_ready(spec.environment)) return {};
   return hash;
 }

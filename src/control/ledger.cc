@@ -10,8 +10,16 @@ constexpr int kCancelJam = -1;
 
 }  // namespace
 
-bool Ledger::Account::fits(const Resources& wants, int attempts) const {
+size_t Ledger::Account::gpus_free() const {
+  return static_cast<size_t>(std::ranges::count_if(
+      capacity.gpus, [&](int device) { return !gpus_used->contains(device); }));
+}
+
+bool Ledger::Account::fits(const Resources& wants, int attempts, int nodes) const {
   if (capacity.window > 0) return live - begun + attempts <= capacity.window;
+  if (capacity.slots > 0) {
+    return nodes <= slots_free() && static_cast<size_t>(wants.gpus) <= gpus_free();
+  }
   return wants.cpus <= cpus_free() && wants.memory_bytes <= capacity.memory_bytes - memory_used &&
          (capacity.gpus.empty() || static_cast<size_t>(wants.gpus) <= gpus_free());
 }
@@ -19,11 +27,17 @@ bool Ledger::Account::fits(const Resources& wants, int attempts) const {
 int Ledger::Account::room() const {
   // On a machine every run takes a CPU at least: more than are free cannot fit.
   if (paused) return 0;
+  if (capacity.slots > 0) return slots_free();
   return std::max(0, capacity.window > 0 ? capacity.window - (live - begun) : cpus_free());
 }
 
 void Ledger::open(std::string_view queue, const engine::Capacity& capacity) {
-  account(queue).capacity = capacity;
+  Account& opened = account(queue);
+  opened.capacity = capacity;
+  if (capacity.slots == 0) return;
+  const std::shared_ptr<std::set<int>> machine = account(kLocalQueue).gpus_used;
+  machine->insert(opened.gpus_used->begin(), opened.gpus_used->end());
+  opened.gpus_used = machine;
 }
 
 Ledger::Account& Ledger::account(std::string_view queue) {
@@ -37,19 +51,22 @@ std::string Ledger::queue_of(const AttemptId& attempt) const {
 }
 
 std::vector<int> Ledger::take(const AttemptId& attempt, std::string_view queue,
-                              const Resources& resources, SteadyTime now, std::vector<int> gpus) {
-  const auto [held, fresh] =
-      holdings_.emplace(attempt, Holding{std::string(queue), resources, {}, now, now, {}});
-  if (!fresh) return held->second.gpus;
+                              const Resources& resources, SteadyTime now, std::vector<int> gpus,
+                              int nodes) {
   Account& target = account(queue);
+  const auto [held, fresh] =
+      holdings_.emplace(attempt, Holding{std::string(queue), resources, {}, nodes, now, now, {}});
+  if (!fresh) return held->second.gpus;
+  const auto wanted = static_cast<size_t>(resources.gpus * (target.capacity.slots > 0 ? nodes : 1));
+  target.nodes_used += nodes;
   ++target.live;
   target.cpus_used += resources.cpus;
   target.memory_used += resources.memory_bytes;
   for (const int device : target.capacity.gpus) {
-    if (gpus.size() >= static_cast<size_t>(resources.gpus)) break;
-    if (!target.gpus_used.contains(device)) gpus.push_back(device);
+    if (gpus.size() >= wanted) break;
+    if (!target.gpus_used->contains(device)) gpus.push_back(device);
   }
-  target.gpus_used.insert(gpus.begin(), gpus.end());
+  target.gpus_used->insert(gpus.begin(), gpus.end());
   held->second.gpus = std::move(gpus);
   return held->second.gpus;
 }
@@ -63,7 +80,8 @@ bool Ledger::give_back(const AttemptId& attempt) {
   if (holding.begun) --target.begun;
   target.cpus_used -= holding.resources.cpus;
   target.memory_used -= holding.resources.memory_bytes;
-  for (const int device : holding.gpus) target.gpus_used.erase(device);
+  for (const int device : holding.gpus) target.gpus_used->erase(device);
+  target.nodes_used -= holding.on_nodes;
   holdings_.erase(found);
   return true;
 }
@@ -75,6 +93,8 @@ void Ledger::clear() {
     Account fresh;
     fresh.capacity = target.capacity;
     fresh.paused = target.paused;
+    fresh.gpus_used = target.gpus_used;
+    fresh.gpus_used->clear();
     target = std::move(fresh);
   }
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,7 +23,9 @@ class Ledger {
     engine::Capacity capacity;
     int cpus_used = 0;
     int64_t memory_used = 0;
-    std::set<int> gpus_used;
+    // Shared by all targets on the server's machine.
+    std::shared_ptr<std::set<int>> gpus_used = std::make_shared<std::set<int>>();
+    int nodes_used = 0;
     int live = 0;         // Attempts.
     int begun = 0;        // Of these, whose supervisors were heard of: they wait for nothing there.
     bool paused = false;  // Nothing new is placed.
@@ -30,11 +34,12 @@ class Ledger {
     int64_t held = 0;  // Of these, for their environments.
 
     int cpus_free() const { return capacity.cpus - cpus_used; }
-    size_t gpus_free() const { return capacity.gpus.size() - gpus_used.size(); }
-    // So many attempts more that want this together? GPUs asked of a machine that has none count
-    // as none: the run goes on without. In a target with a queue of its own so many may wait as its
-    // window says; what runs there is its own affair.
-    bool fits(const Resources& wants, int attempts) const;
+    int slots_free() const { return std::max(0, capacity.slots - nodes_used); }
+    size_t gpus_free() const;
+    // So many attempts more that want this, and so many nodes, together? GPUs asked of a machine
+    // that has none count as none: the run goes on without. In a target with a queue of its own so
+    // many may wait as its window says; what runs there is its own affair.
+    bool fits(const Resources& wants, int attempts, int nodes = 1) const;
     // How many attempts more could be placed at the most.
     int room() const;
   };
@@ -50,9 +55,10 @@ class Ledger {
   std::string queue_of(const AttemptId& attempt) const;
 
   // Once per attempt: taking again changes nothing. Gives the device numbers of its GPUs; `gpus`
-  // are those it had before a restart.
+  // are those it had before a restart. `resources` are a node's.
   std::vector<int> take(const AttemptId& attempt, std::string_view queue,
-                        const Resources& resources, SteadyTime now, std::vector<int> gpus = {});
+                        const Resources& resources, SteadyTime now, std::vector<int> gpus = {},
+                        int nodes = 1);
   // false: it held nothing.
   bool give_back(const AttemptId& attempt);
   void clear();
@@ -93,6 +99,7 @@ class Ledger {
     std::string queue;
     Resources resources;
     std::vector<int> gpus;
+    int on_nodes = 1;
     SteadyTime heard{};
     SteadyTime looked{};
     std::vector<SteadyTime> nodes;  // When each was heard of, where there are several.

@@ -17,34 +17,40 @@ std::string size(int64_t bytes) {
 }
 
 // What is not there now, each with its numbers.
-std::vector<std::string> lacks(const Resources& wants, const QueueView& view) {
+std::vector<std::string> lacks(const Resources& wants, const QueueView& view, int nodes) {
   std::vector<std::string> lacks;
   if (view.capacity.window > 0) return lacks;  // It will say itself, once it has the run.
+  const bool slots = view.capacity.slots > 0;
+  if (slots && nodes > view.slots_free) {
+    lacks.push_back(counted(nodes, "node") + ": " + std::to_string(view.slots_free) + " free of " +
+                    std::to_string(view.capacity.slots));
+  }
   const int cpus_free = std::max(0, view.capacity.cpus - view.cpus_used);
-  if (wants.cpus > cpus_free) {
+  if (!slots && wants.cpus > cpus_free) {
     lacks.push_back(counted(wants.cpus, "CPU") + ": " + std::to_string(cpus_free) + " free of " +
                     std::to_string(view.capacity.cpus));
   }
   const int64_t memory_free =
       std::max<int64_t>(0, view.capacity.memory_bytes - view.memory_used_bytes);
-  if (wants.memory_bytes > memory_free) {
+  if (!slots && wants.memory_bytes > memory_free) {
     lacks.push_back(size(wants.memory_bytes) + " of memory: " + size(memory_free) + " free of " +
                     size(view.capacity.memory_bytes));
   }
-  if (!view.capacity.gpus.empty() && static_cast<size_t>(wants.gpus) > view.gpus_free) {
-    lacks.push_back(counted(wants.gpus, "GPU") + ": " + std::to_string(view.gpus_free) +
-                    " free of " + std::to_string(view.capacity.gpus.size()));
+  const int gpus = wants.gpus * (slots ? nodes : 1);
+  if (!view.capacity.gpus.empty() && static_cast<size_t>(gpus) > view.gpus_free) {
+    lacks.push_back(counted(gpus, "GPU") + ": " + std::to_string(view.gpus_free) + " free of " +
+                    std::to_string(view.capacity.gpus.size()));
   }
   return lacks;
 }
 
 }  // namespace
 
-std::string queued_reason(const Resources& wants, const QueueView& view) {
+std::string queued_reason(const Resources& wants, const QueueView& view, int nodes) {
   const std::string position = "position " + std::to_string(view.position);
   if (view.disk_full) return "waits for space: the disk of the home is full; " + position;
   if (view.paused) return "waits for its target, which is paused; " + position;
-  const std::vector<std::string> missing = lacks(wants, view);
+  const std::vector<std::string> missing = lacks(wants, view, nodes);
   if (!missing.empty()) return "waits for " + join(missing, " and ") + "; " + position;
   if (view.position > 1) {
     return "waits for its turn behind " + counted(view.position - 1, "run") + "; " + position;

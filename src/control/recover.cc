@@ -29,7 +29,7 @@ Status AllRuns::recover() {
     }
     for (const Open& one : open) {
       const AttemptId attempt{one.head.id, one.head.life.attempt};
-      ledger.take(attempt, one.head.queue, one.head.resources, now, one.gpus);
+      ledger.take(attempt, one.head.queue, one.head.resources, now, one.gpus, one.head.nodes);
       if (!one.phase.empty()) ledger.heard(attempt, now);  // By the server before us.
       if (one.grace) ledger.canceled(attempt, now + *one.grace);
     }

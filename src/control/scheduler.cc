@@ -14,11 +14,17 @@ constexpr seconds kIdle{30};              // A round at least this often.
 constexpr seconds kPauseAfterFailure{1};  // Of engine or disk, before the queue is tried again.
 constexpr seconds kLate{5};               // A round later than this was not ours to be.
 
-void add(Resources& all, const Resources& more) {
-  all.cpus += more.cpus;
-  all.memory_bytes += more.memory_bytes;
-  all.gpus += more.gpus;
-}
+// What several runs want together. Of a cluster's runs only how many they are matters.
+struct Sum {
+  Resources all{.cpus = 0};
+  int nodes = 0;
+  void add(const Resources& more, int more_nodes, bool slots) {
+    all.cpus += more.cpus;
+    all.memory_bytes += more.memory_bytes;
+    all.gpus += more.gpus * (slots ? more_nodes : 1);
+    nodes += more_nodes;
+  }
+};
 
 }  // namespace
 
@@ -100,7 +106,8 @@ Result<std::vector<AllRuns::Claim>> AllRuns::choose(const std::string& queue) {
   TRY(parts_.store.read(look));
   const SteadyTime now = parts_.clock.steady();
   ledger_.with([&](Ledger& ledger) {
-    for (Claim& c : claims) c.gpus = ledger.take(c.attempt, queue, c.run.spec.resources, now);
+    for (Claim& c : claims)
+      c.gpus = ledger.take(c.attempt, queue, c.run.spec.resources, now, {}, c.run.spec.nodes);
   });
   return claims;
 }
@@ -112,20 +119,21 @@ Result<bool> AllRuns::add_claims(db::Db& db, const std::string& queue,
                                  std::vector<Claim>& claims) {
   const std::shared_ptr<engine::Engine> engine = engine_of(queue);
   const engine::Outage outage = engine ? engine->outage() : engine::Outage{};
-  Resources all{.cpus = 0};
+  const bool slots = engine && engine->capacity().slots > 0;
+  Sum sum;
   std::set<std::string> claimed;
   for (const Claim& claim : claims) {
-    add(all, claim.run.spec.resources);
+    sum.add(claim.run.spec.resources, claim.run.spec.nodes, slots);
     claimed.insert(claim.run.id.value);
   }
   for (const store::QueuedRun& queued : front) {
     if (claimed.contains(queued.id.value)) continue;
-    add(all, queued.resources);
+    sum.add(queued.resources, queued.nodes, slots);
     const int count = static_cast<int>(claims.size()) + 1;
-    const auto fits = [&](const Resources& wants) {
-      return ledger_.with([&](Ledger& l) { return l.account(queue).fits(wants, count); });
+    const auto fits = [&](const Resources& wants, int nodes) {
+      return ledger_.with([&](Ledger& l) { return l.account(queue).fits(wants, count, nodes); });
     };
-    if (!fits(all)) return !fits({.cpus = 0, .gpus = all.gpus});
+    if (!fits(sum.all, sum.nodes)) return !fits({.cpus = 0, .gpus = sum.all.gpus}, 0);
     TRY_SET(Run run, store::load_run(db, queued.id, store::Detail::brief));
     const AttemptId attempt{run.id, run.life.attempt + 1};
     claims.push_back({.run = std::move(run),

@@ -86,7 +86,11 @@ Result<Submitted> AllRuns::same_again(const store::RunHead& head, std::string_vi
 Status AllRuns::check_machine(const RunSpec& spec) {
   const std::shared_ptr<engine::Engine> engine = engine_of(queue_of(spec));
   if (!engine) return std::unexpected(no_such_target(spec));
-  const engine::Capacity has = engine->capacity();
+  engine::Capacity has = engine->capacity();
+  if (has.cpus == 0 && spec.resources.gpus > 0) {
+    engine->nodes();  // Waits a moment for a cluster's first look at its nodes.
+    has = engine->capacity();
+  }
   const std::string target = "target " + spec.target + " has ";
   if (spec.nodes > has.nodes) {
     return fail(ErrorKind::invalid, target + std::to_string(has.nodes) +
@@ -140,14 +144,16 @@ Error AllRuns::no_such_target(const RunSpec& spec) {
 
 Status AllRuns::check_gpus(const RunSpec& spec, const engine::Capacity& capacity) const {
   const auto has = static_cast<int>(capacity.gpus.size());
+  // The nodes of a run on slots share the machine's.
+  const int wanted = spec.resources.gpus * (capacity.slots > 0 ? spec.nodes : 1);
   // On `local` a wish for GPUs where there are none is warned of by the client, not refused. Of a
   // cluster whose nodes were not counted yet, Slurm says it.
   const bool known = capacity.cpus > 0;
   if (has == 0 && (spec.target == kLocalQueue || !known)) return {};
-  if (spec.resources.gpus <= has) return {};
+  if (wanted <= has) return {};
   return fail(ErrorKind::invalid, "target " + spec.target + " has " + std::to_string(has) +
-                                      (has == 1 ? " GPU, " : " GPUs, ") +
-                                      std::to_string(spec.resources.gpus) + " were asked for");
+                                      (has == 1 ? " GPU, " : " GPUs, ") + std::to_string(wanted) +
+                                      " were asked for");
 }
 
 // Whether it is whole is looked at once; the answer is kept with the run's own commit.
@@ -174,10 +180,10 @@ Result<Submitted> AllRuns::add_run(const Submission& submission, std::string_vie
     const Ledger::Account& target = ledger.account(queue);
     return target.queued - target.held + 1;
   });
-  const std::string reason = spec.interactive ? ""
-                             : !held.empty()
-                                 ? held_reason(spec.environment)
-                                 : queued_reason(spec.resources, queue_view(queue, position));
+  const std::string reason =
+      spec.interactive ? ""
+      : !held.empty()  ? held_reason(spec.environment)
+                       : queued_reason(spec.resources, queue_view(queue, position), spec.nodes);
 
   Run made;
   std::optional<store::RunHead> raced;

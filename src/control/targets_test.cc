@@ -154,3 +154,48 @@ TEST_CASE("a supervisor elsewhere is told all but what is of this machine alone"
   CHECK(kind_of(yard.control->assignment({RunId{"run-1"}, 1}, "tya_x", 1)) == ErrorKind::invalid);
   CHECK(kind_of(yard.control->assignment({RunId{"run-1"}, 2}, "tya_x", 0)) == ErrorKind::conflict);
 }
+
+TEST_CASE("slots are given to one run each, and their GPUs to nobody else on the machine") {
+  Yard yard({.cpus = 2, .memory_bytes = 16 * kGb, .gpus = {0, 1, 2}});
+  const auto slots = std::make_shared<FakeEngine>(
+      engine::Capacity{.cpus = 1, .memory_bytes = kGb, .gpus = {0, 1, 2}, .nodes = 4, .slots = 4});
+  yard.control->add_target("default/slots", slots);
+  const auto wants = [](int nodes, int gpus) {
+    RunSpec spec = on("slots");
+    spec.nodes = nodes;
+    spec.resources.gpus = gpus;
+    return spec;
+  };
+  yard.submit("wide", wants(2, 1));
+  RunSpec here = Yard::spec();
+  here.resources.gpus = 1;
+  yard.submit("here", here);
+  yard.submit("starved", wants(1, 1));
+  yard.submit("plain", wants(2, 0));
+  yard.submit("last", wants(1, 0));
+  yard.control->tick();
+  CHECK(yard.run("wide").attempts.front().gpus.size() == 2);
+  CHECK(yard.status("here") == RunStatus::provisioning);
+  std::vector<int> all = yard.run("wide").attempts.front().gpus;
+  for (const int device : yard.run("here").attempts.front().gpus) all.push_back(device);
+  std::ranges::sort(all);
+  CHECK(all == std::vector{0, 1, 2});
+  // One that lacks GPUs alone lets by those that want none.
+  CHECK(yard.run("starved").reason == "waits for 1 GPU: 0 free of 3; position 1");
+  CHECK(yard.status("plain") == RunStatus::provisioning);
+  CHECK(yard.run("last").reason.starts_with("waits for 1 node: 0 free of 4"));
+
+  yard.restart();
+  yard.control->add_target("default/slots", slots);
+  yard.control->tick();
+  CHECK(yard.status("starved") == RunStatus::queued);
+  CHECK(kind_of(yard.control->submit({RunId{"many"}, wants(2, 2), "ada"})) == ErrorKind::invalid);
+  CHECK(kind_of(yard.control->submit({RunId{"more"}, wants(5, 0), "ada"})) == ErrorKind::invalid);
+  RunSpec mpi = wants(3, 1);
+  mpi.distribution = "mpi";
+  mpi.processes_per_node = 2;
+  const RunSpec joined = yard.submit("mpi", mpi).spec;
+  CHECK(joined.nodes == 1);
+  CHECK(joined.processes_per_node == 6);
+  CHECK(joined.resources.gpus == 3);
+}

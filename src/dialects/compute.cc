@@ -23,7 +23,7 @@ constexpr auto kComputeKeys = std::to_array<Key>({
     {"min_instances", kWhole, kWorks, "0", "nodes that stay up"},
     {"max_instances", kWhole, kWorks, "1", "nodes at most"},
     {"idle_time_before_scale_down", kWhole, kWorks, "120", "seconds, then an idle node goes down"},
-    {"engine", kText, kWorks, "slurm", "our own: what carries the runs, `slurm`"},
+    {"engine", kText, kWorks, "slurm", "our own: what carries the runs, `slurm` or `local`"},
     {"ssh", kText, kWorks, "", "our own: `USER@LOGIN`, where Slurm's commands are"},
     {"partition", kText, kWorks, "", "our own: Slurm's partition"},
     {"account", kText, kWorks, "", "our own: Slurm's account"},

@@ -19,6 +19,9 @@ struct Capacity {
   int64_t memory_bytes = 0;
   std::vector<int> gpus;  // Device numbers.
   int nodes = 1;          // The most that one run may have.
+  // 0: a node is shared by runs as far as they fit. Else there are so many nodes, which share one
+  // machine and its GPUs, and each is one run's alone.
+  int slots = 0;
   // 0: we decide what fits when. Else it has a queue of its own, and so many of our runs may wait
   // there at a time.
   int window = 0;
@@ -53,6 +56,7 @@ struct NodesSeen {
   int wanted = 0;       // So many are to be up.
   std::string trouble;  // What keeps nodes from being brought up or down; empty: nothing.
   bool away = false;    // What has the nodes does not answer: `trouble` says so.
+  seconds age{0};       // Of what is shown.
 };
 
 // What supervisors of a target do while the server is away. 0: they go on for ever.
@@ -127,7 +131,8 @@ class Engine {
   // known is brought up to date soon.
   virtual bool may_have_started(const AttemptId&) { return true; }
 
-  // Its nodes; none where they are not known. Quick: what was seen last.
+  // Its nodes; none where they are not known. What was seen longer than some seconds ago is looked
+  // at again, for some seconds at most.
   virtual NodesSeen nodes() { return {}; }
 
   // For commands on its nodes; null: it has no way to run any.
@@ -138,6 +143,9 @@ class Engine {
 
   // Why nothing at all is heard from where it runs, in words; empty: it is there.
   virtual std::string absence_words() { return {}; }
+
+  // What it held is given to others from now on; release() follows when its supervisor has ended.
+  virtual void vacate(const AttemptId&) {}
 
   // Kills the supervisor and all it started, at once. For what no longer answers.
   virtual Status kill(const AttemptId& attempt) = 0;

@@ -8,11 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <ranges>
 #include <thread>
 #include <vector>
 
@@ -50,7 +52,12 @@ class LocalEngine : public Engine {
   void on_gone(Gone gone) override;
 
  private:
-  // An attempt we watch. Its process may be a child of ours or of an earlier server.
+  // The supervisor of one node of an attempt. It may be a child of ours or of an earlier server.
+  struct Key {
+    AttemptId attempt;
+    int node = 0;
+    auto operator<=>(const Key&) const = default;
+  };
   struct Watched {
     pid_t pid = 0;
     Fd pidfd;
@@ -59,25 +66,30 @@ class LocalEngine : public Engine {
     bool releasing = false;
     int recoveries = 0;
   };
-  using All = std::map<AttemptId, Watched>;
+  using All = std::map<Key, Watched>;
   struct Ended {
-    AttemptId attempt;
+    Key key;
     pid_t pid = 0;
     int status = 0;  // As waitid() has it; -1 when it was not our child.
     bool signaled = false;
   };
 
   // These hold the lock.
-  Status start(const AttemptId& attempt, Watched& watched);
-  Status take_up(const AttemptId& attempt, Watched& watched);
-  static std::optional<Ended> reap(const AttemptId& attempt, Watched& watched);
+  std::vector<All::value_type*> nodes_of(const AttemptId& attempt);
+  bool any_live(const AttemptId& attempt);
+  Status place_node(const Assignment& assignment);
+  Status start(const Key& key, Watched& watched);
+  Status take_up(const Key& key, Watched& watched);
+  void adopt(const Key& key);
+  static std::optional<Ended> reap(const Key& key, Watched& watched);
 
   void watch(std::stop_token stop);
   void wait(const std::vector<pollfd>& polled) const;
   void settle(const Ended& ended);
-  void forget_ended(const AttemptId& attempt, const std::string& why);
+  void forget_ended(const Key& key, const std::string& why, bool done);
   void wake() { eventfd_write(wake_.get(), 1); }
-  fs::path folder(const AttemptId& attempt) const { return options_.home.attempt(attempt); }
+  fs::path folder(const Key& key) const { return options_.home.attempt(key.attempt, key.node); }
+  int folders_of(const AttemptId& attempt) const;
 
   const LocalOptions options_;
   const Capacity capacity_;
@@ -92,6 +104,8 @@ class LocalEngine : public Engine {
   std::jthread thread_;  // The last: it ends before what it uses.
 };
 
+void kill_by(const Fd& pidfd) { syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0); }
+
 std::string describe(int status, bool signaled) {
   if (status < 0) return "ended";
   if (!signaled) return "exited with code " + std::to_string(status);
@@ -103,69 +117,126 @@ std::string describe(int status, bool signaled) {
 Status LocalEngine::place(const Assignment& assignment) {
   const AttemptId attempt = assignment.id();
   std::lock_guard lock(mutex_);
-  if (all_.contains(attempt)) return {};
-  TRY(write_assignment(folder(attempt), assignment));
+  if (!nodes_of(attempt).empty()) return {};
+  for (int node = 0; node < assignment.spec.nodes; ++node) {
+    Assignment one = assignment;
+    one.node = node;
+    if (options_.prepare) options_.prepare(one);
+    const Status placed = place_node(one);
+    if (placed) continue;
+    // The others would wait for it; the attempt is lost.
+    for (auto* begun : nodes_of(attempt)) {
+      begun->second.releasing = true;
+      kill_by(begun->second.pidfd);
+    }
+    return placed;
+  }
+  return {};
+}
+
+Status LocalEngine::place_node(const Assignment& assignment) {
+  const Key key{assignment.id(), assignment.node};
+  TRY(write_assignment(folder(key), assignment));
   Watched watched;
-  TRY(start(attempt, watched));
-  all_.emplace(attempt, std::move(watched));
+  TRY(start(key, watched));
+  all_.emplace(key, std::move(watched));
   wake();
   return {};
 }
 
 Status LocalEngine::recover(const AttemptId& attempt) {
   std::lock_guard lock(mutex_);
-  if (all_.contains(attempt)) return {};
-  Watched watched;
-  TRY(take_up(attempt, watched));
-  all_.emplace(attempt, std::move(watched));
+  if (!nodes_of(attempt).empty()) return {};
+  Status first;
+  // One at least: what is not there is an error.
+  for (int node = 0; node == 0 || node < folders_of(attempt); ++node) {
+    const Key key{attempt, node};
+    Watched watched;
+    const Status taken = take_up(key, watched);
+    if (taken) all_.emplace(key, std::move(watched));
+    if (!taken && first) first = taken;
+  }
   wake();
-  return {};
+  return first;
 }
 
 Placement LocalEngine::inspect(const AttemptId& attempt) {
   std::lock_guard lock(mutex_);
-  const auto found = all_.find(attempt);
-  if (found == all_.end()) return Placement::unknown;
-  return found->second.live ? Placement::live : Placement::gone;
+  if (nodes_of(attempt).empty()) return Placement::unknown;
+  return any_live(attempt) ? Placement::live : Placement::gone;
 }
 
 Status LocalEngine::kill(const AttemptId& attempt) {
   std::unique_lock lock(mutex_);
-  const auto found = all_.find(attempt);
-  if (found == all_.end() || !found->second.live) return {};
-  const pid_t pid = found->second.pid;
-  syscall(SYS_pidfd_send_signal, found->second.pidfd.get(), SIGKILL, nullptr, 0);
+  std::map<Key, pid_t> killed;
+  for (auto* each : nodes_of(attempt)) {
+    if (!each->second.live) continue;
+    killed.emplace(each->first, each->second.pid);
+    kill_by(each->second.pidfd);
+  }
   // What it started dies with it. A supervisor started on its folder makes sure of that, and learns
   // from the server whether it is wanted.
-  const bool dead = changed_.wait_for(lock, kKillPatience, [&] {
-    const auto now = all_.find(attempt);
-    return now == all_.end() || !now->second.live || now->second.pid != pid;
-  });
+  const auto lives = [&](const auto& one) {
+    const auto now = all_.find(one.first);
+    return now != all_.end() && now->second.live && now->second.pid == one.second;
+  };
+  const bool dead =
+      changed_.wait_for(lock, kKillPatience, [&] { return std::ranges::none_of(killed, lives); });
   if (dead) return {};
+  const pid_t pid = std::ranges::find_if(killed, lives)->second;
   return fail(ErrorKind::unavailable, "supervisor " + std::to_string(pid) + " does not die");
 }
 
 Status LocalEngine::release(const AttemptId& attempt) {
+  std::vector<Key> over;
   {
     std::lock_guard lock(mutex_);
-    auto found = all_.find(attempt);
-    if (found == all_.end()) {
-      // Of an earlier server. One that is not done may have left something to kill.
-      const Result<LockFile> state = read_lock(folder(attempt));
-      Watched watched;
-      const bool begun = state && (state->owner != 0 || !state->mark.empty());
-      if (begun && !state->done && take_up(attempt, watched)) {
-        found = all_.emplace(attempt, std::move(watched)).first;
-        wake();
+    const int count = std::max(folders_of(attempt), static_cast<int>(nodes_of(attempt).size()));
+    for (int node = 0; node < count; ++node) {
+      const Key key{attempt, node};
+      if (!all_.contains(key)) adopt(key);
+      const auto found = all_.find(key);
+      if (found != all_.end() && found->second.live) {
+        found->second.releasing = true;  // The folder goes when the supervisor has.
+        continue;
       }
+      if (found != all_.end()) all_.erase(found);
+      over.push_back(key);
     }
-    if (found != all_.end() && found->second.live) {
-      found->second.releasing = true;  // The folder goes when the supervisor has.
-      return {};
-    }
-    if (found != all_.end()) all_.erase(found);
   }
-  return remove_tree(folder(attempt));
+  // The first is the last to go: by it they are counted.
+  for (const Key& key : over | std::views::reverse) TRY(remove_tree(folder(key)));
+  return {};
+}
+
+// Of an earlier server. One that is not done may have left something to kill.
+void LocalEngine::adopt(const Key& key) {
+  const Result<LockFile> state = read_lock(folder(key));
+  Watched watched;
+  const bool begun = state && (state->owner != 0 || !state->mark.empty());
+  if (!begun || state->done || !take_up(key, watched)) return;
+  all_.emplace(key, std::move(watched));
+  wake();
+}
+
+std::vector<LocalEngine::All::value_type*> LocalEngine::nodes_of(const AttemptId& attempt) {
+  std::vector<All::value_type*> found;
+  for (auto at = all_.lower_bound({attempt, 0}); at != all_.end(); ++at) {
+    if (at->first.attempt != attempt) break;
+    found.push_back(&*at);
+  }
+  return found;
+}
+
+bool LocalEngine::any_live(const AttemptId& attempt) {
+  return std::ranges::any_of(nodes_of(attempt), [](auto* each) { return each->second.live; });
+}
+
+// One behind the last node that has a folder here.
+int LocalEngine::folders_of(const AttemptId& attempt) const {
+  int count = 0;
+  while (fs::exists(folder({attempt, count}))) ++count;
+  return count;
 }
 
 void LocalEngine::on_gone(Gone gone) {
@@ -173,8 +244,8 @@ void LocalEngine::on_gone(Gone gone) {
   gone_ = std::move(gone);
 }
 
-Status LocalEngine::start(const AttemptId& attempt, Watched& watched) {
-  const fs::path path = folder(attempt);
+Status LocalEngine::start(const Key& key, Watched& watched) {
+  const fs::path path = folder(key);
   TRY_SET(const Fd errors, open_file(path / "supervisor.err", O_WRONLY | O_CREAT | O_APPEND, 0600));
   SpawnOptions options;
   options.command = {options_.binary.string(), "supervise", "--folder", path.string()};
@@ -191,17 +262,17 @@ Status LocalEngine::start(const AttemptId& attempt, Watched& watched) {
 }
 
 // Watches whoever is at work in the folder, or starts one.
-Status LocalEngine::take_up(const AttemptId& attempt, Watched& watched) {
-  if (!fs::exists(folder(attempt) / "assignment.json")) {
-    return fail(ErrorKind::not_found, "attempt " + attempt.str() + " is not on this machine");
+Status LocalEngine::take_up(const Key& key, Watched& watched) {
+  if (!fs::exists(folder(key) / "assignment.json")) {
+    return fail(ErrorKind::not_found, "attempt " + key.attempt.str() + " is not on this machine");
   }
-  TRY_SET(const LockFile state, read_lock(folder(attempt)));
+  TRY_SET(const LockFile state, read_lock(folder(key)));
   if (state.done && state.owner == 0) return {};  // Over: it stays as one that is gone.
-  if (state.owner == 0) return start(attempt, watched);
+  if (state.owner == 0) return start(key, watched);
   Result<Fd> pidfd = open_pidfd(state.owner);
   // Asked again now that its pid cannot be given to another.
-  TRY_SET(const LockFile again, read_lock(folder(attempt)));
-  if (!pidfd || again.owner != state.owner) return start(attempt, watched);
+  TRY_SET(const LockFile again, read_lock(folder(key)));
+  if (!pidfd || again.owner != state.owner) return start(key, watched);
   watched.pid = state.owner;
   watched.pidfd = *std::move(pidfd);
   watched.child = false;
@@ -215,7 +286,7 @@ void LocalEngine::watch(std::stop_token stop) {
     std::vector<Ended> ended;
     {
       std::lock_guard lock(mutex_);
-      for (auto& [attempt, watched] : all_) {
+      for (auto& [key, watched] : all_) {
         if (!watched.live) continue;
         polled.push_back({watched.pidfd.get(), POLLIN, 0});
       }
@@ -223,9 +294,9 @@ void LocalEngine::watch(std::stop_token stop) {
     wait(polled);
     {
       std::lock_guard lock(mutex_);
-      for (auto& [attempt, watched] : all_) {
+      for (auto& [key, watched] : all_) {
         if (!watched.live) continue;
-        if (std::optional<Ended> one = reap(attempt, watched)) ended.push_back(*one);
+        if (std::optional<Ended> one = reap(key, watched)) ended.push_back(*one);
       }
     }
     for (const Ended& one : ended) settle(one);
@@ -239,28 +310,28 @@ void LocalEngine::wait(const std::vector<pollfd>& polled) const {
   if (copy[0].revents != 0 && read(wake_.get(), &count, sizeof count) < 0) return;
 }
 
-std::optional<LocalEngine::Ended> LocalEngine::reap(const AttemptId& attempt, Watched& watched) {
+std::optional<LocalEngine::Ended> LocalEngine::reap(const Key& key, Watched& watched) {
   if (!watched.child) {
     pollfd ended{watched.pidfd.get(), POLLIN, 0};
     if (poll(&ended, 1, 0) <= 0) return std::nullopt;
-    return Ended{attempt, watched.pid, -1, false};
+    return Ended{key, watched.pid, -1, false};
   }
   siginfo_t info{};
   const auto id = static_cast<id_t>(watched.pid);
   if (waitid(P_PID, id, &info, WEXITED | WNOHANG) != 0) {
-    return Ended{attempt, watched.pid, -1, false};  // Somebody else has taken its end.
+    return Ended{key, watched.pid, -1, false};  // Somebody else has taken its end.
   }
   if (info.si_pid == 0) return std::nullopt;
-  return Ended{attempt, watched.pid, info.si_status, info.si_code != CLD_EXITED};
+  return Ended{key, watched.pid, info.si_status, info.si_code != CLD_EXITED};
 }
 
 void LocalEngine::settle(const Ended& ended) {
-  const Result<LockFile> state = read_lock(folder(ended.attempt));
+  const Result<LockFile> state = read_lock(folder(ended.key));
   const bool done = (ended.status == 0 && !ended.signaled) || (state && state->done);
   const std::string why = describe(ended.status, ended.signaled);
   if (!done) {
     std::lock_guard lock(mutex_);
-    const auto found = all_.find(ended.attempt);
+    const auto found = all_.find(ended.key);
     if (found == all_.end()) return;
     Watched& watched = found->second;
     // A supervisor that found another at work has not failed: that one is watched instead.
@@ -268,10 +339,10 @@ void LocalEngine::settle(const Ended& ended) {
     if (watched.recoveries < kRecoveriesMax) {
       watched.recoveries += busy ? 0 : 1;
       options_.log.warn("supervisor died",
-                        {{"attempt", ended.attempt.str()}, {"pid", ended.pid}, {"why", why}});
+                        {{"attempt", ended.key.attempt.str()}, {"pid", ended.pid}, {"why", why}});
       Watched next{.recoveries = watched.recoveries};
       next.releasing = watched.releasing;
-      if (const Status taken = take_up(ended.attempt, next)) {
+      if (const Status taken = take_up(ended.key, next)) {
         watched = std::move(next);
         if (watched.live) {
           changed_.notify_all();
@@ -283,32 +354,40 @@ void LocalEngine::settle(const Ended& ended) {
   if (!done && state && !state->mark.empty()) {
     if (const Status killed = kill_marked(kMarkVariable, state->mark); !killed) {
       options_.log.error("attempt not killed",
-                         {{"attempt", ended.attempt.str()}, {"error", killed.error().message}});
+                         {{"attempt", ended.key.attempt.str()}, {"error", killed.error().message}});
     }
   }
-  forget_ended(ended.attempt, why);
+  forget_ended(ended.key, why, done);
 }
 
-void LocalEngine::forget_ended(const AttemptId& attempt, const std::string& why) {
+// An attempt is gone when the last of its nodes is. One that could not be saved ends the others,
+// which would wait for it: supervisors started on their folders send what is left.
+void LocalEngine::forget_ended(const Key& key, const std::string& why, bool done) {
   bool releasing = false;
+  bool last = false;
   {
     std::lock_guard lock(mutex_);
-    const auto found = all_.find(attempt);
+    const auto found = all_.find(key);
     if (found == all_.end()) return;
     releasing = found->second.releasing;
     found->second.live = false;
     if (releasing) all_.erase(found);
+    last = !any_live(key.attempt);
+    for (auto* other : nodes_of(key.attempt)) {
+      if (!done && other->second.live) kill_by(other->second.pidfd);
+    }
     changed_.notify_all();
   }
   if (releasing) {
-    if (const Status removed = remove_tree(folder(attempt)); !removed) {
+    if (const Status removed = remove_tree(folder(key)); !removed) {
       options_.log.warn("folder not removed",
-                        {{"attempt", attempt.str()}, {"error", removed.error().message}});
+                        {{"attempt", key.attempt.str()}, {"error", removed.error().message}});
     }
     return;  // Whoever releases an attempt knows that it is over.
   }
+  if (!last) return;
   std::lock_guard lock(gone_mutex_);
-  if (gone_) gone_(attempt, {.why = why});
+  if (gone_) gone_(key.attempt, {.why = why});
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ slurm::Patience SlurmEngine::patience() const {
     patience.never = std::chrono::minutes(10);
     patience.nodes_come = true;
   }
+  patience.has_setup = !options_.compute.setup.empty();
   return patience;
 }
 
@@ -141,6 +142,7 @@ NodesSeen SlurmEngine::nodes() {
   } else {
     seen = slurm::nodes_as_seen(book_.nodes(), options_.compute.partition);
   }
+  if (seen_at_) seen.age = std::chrono::floor<seconds>(options_.clock.steady() - *seen_at_);
   if (const std::string why = book_.away().empty() ? silence() : book_.away(); !why.empty()) {
     seen.trouble = "Slurm does not answer: " + why;
     seen.away = true;

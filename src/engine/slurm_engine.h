@@ -113,9 +113,10 @@ class SlurmEngine : public Engine {
   uint64_t changes_ = 0;  // Held by mutex_, as are these.
   bool counted_ = false;  // The nodes, once; or they could not be.
   SteadyTime counted_at_{};
-  std::string count_trouble_;        // Why the last count failed; empty: it did not.
-  bool count_wanted_ = false;        // Somebody looks at the nodes now.
-  std::multiset<SteadyTime> calls_;  // When the calls under way were begun.
+  std::optional<SteadyTime> seen_at_;  // When the nodes that we know were counted.
+  std::string count_trouble_;          // Why the last count failed; empty: it did not.
+  bool count_wanted_ = false;          // Somebody looks at the nodes now.
+  std::multiset<SteadyTime> calls_;    // When the calls under way were begun.
   slurm::Book book_;
   // Those of which nodes have left something in the shared folder.
   std::map<AttemptId, Going> collecting_;

@@ -180,6 +180,7 @@ void SlurmEngine::count(SteadyTime now) {
   note([&](SteadyTime) {
     counted_ = true;
     counted_at_ = end;
+    if (nodes) seen_at_ = now;
     count_wanted_ = false;
     count_trouble_ = failed ? nodes.error().message : std::string();
     if (nodes) book_.counted(*std::move(nodes));

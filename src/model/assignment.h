@@ -23,11 +23,16 @@ struct Assignment {
   std::string experiment_id;
   std::string subscription_id;
   std::string resource_group;
-  int node = 0;             // Which of the attempt's nodes this is, from 0.
-  std::string folder;       // Where on the node the attempt works; empty: where the file lies.
-  std::vector<int> gpus;    // Device numbers on this node, for this attempt alone.
-  bool gives_gpus = false;  // The target gives out GPUs: those of others are hidden.
-  std::string outputs;      // The tree of outputs/ that the attempt before left; empty: none.
+  int node = 0;  // Which of the attempt's nodes this is, from 0.
+  // Of a node that is a part of a machine (engine/slots.h): its name, and a loopback address of its
+  // own. Empty: those of the machine.
+  std::string node_name;
+  std::string node_address;
+  bool submitter_here = false;  // The submitter's variables mean something on this node.
+  std::string folder;           // Where on the node the attempt works; empty: where the file lies.
+  std::vector<int> gpus;        // Device numbers on this node, for this attempt alone.
+  bool gives_gpus = false;      // The target gives out GPUs: those of others are hidden.
+  std::string outputs;          // The tree of outputs/ that the attempt before left; empty: none.
   // Where a scheduler may give the nodes to others while the server is away. 0: for ever.
   int64_t outage_s = 0;  // So long after the last answer of the server its ranks are stopped.
   int64_t unsent_s = 0;  // So long what is unsent is kept back once they have ended.
@@ -50,6 +55,9 @@ struct Assignment {
     f("subscriptionId", self.subscription_id);
     f("resourceGroup", self.resource_group);
     f("node", self.node);
+    f("nodeName", self.node_name);
+    f("nodeAddress", self.node_address);
+    f("submitterHere", self.submitter_here);
     f("folder", self.folder);
     f("gpus", self.gpus);
     f("givesGpus", self.gives_gpus);

@@ -1,11 +1,14 @@
 #include "model/compute.h"
 
+#include <utility>
+
 #include "base/id.h"
 
 namespace trainyard {
 namespace {
 
 constexpr int kNodesMax = 100'000;
+constexpr int kSlotsMax = 250;  // Each in use is a process or more of one machine.
 constexpr int64_t kIdleMax = 365LL * 24 * 3600;
 constexpr int64_t kOutageMin = 60;  // Less is a restart of the server, or a busy network.
 constexpr int64_t kUnsentMin = 5;
@@ -34,16 +37,44 @@ Status check_word(std::string_view text, std::string_view what) {
   return {};
 }
 
+Status check_slots(const ComputeSpec& spec) {
+  if (const std::string setting = slurm_setting(spec); !setting.empty()) {
+    return refuse(setting + ": is a setting of engine slurm, and this compute's is local",
+                  "A local compute is slots of the server's machine.");
+  }
+  if (spec.max_nodes > kSlotsMax) {
+    return refuse("a local compute has " + std::to_string(kSlotsMax) + " nodes at most");
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string slurm_setting(const ComputeSpec& spec) {
+  const std::pair<const char*, bool> settings[] = {{"ssh", !spec.ssh.empty()},
+                                                   {"partition", !spec.partition.empty()},
+                                                   {"account", !spec.account.empty()},
+                                                   {"qos", !spec.qos.empty()},
+                                                   {"sbatch", !spec.sbatch.empty()},
+                                                   {"setup", !spec.setup.empty()},
+                                                   {"shared folder", !spec.shared_folder.empty()},
+                                                   {"node-up", !spec.node_up.empty()},
+                                                   {"node-down", !spec.node_down.empty()}};
+  for (const auto& [name, set] : settings) {
+    if (set) return name;
+  }
+  return {};
+}
 
 Status check_compute(const ComputeSpec& spec) {
   TRY(check_name(spec.name, "compute"));
   if (spec.name == "local" || spec.name == "server") {
     return refuse("'" + spec.name + "' is there from the start", "Choose another name.");
   }
-  if (spec.engine != "slurm") {
-    return refuse("engine '" + spec.engine + "' is not known", "Engines: slurm.");
+  if (spec.engine != "slurm" && spec.engine != "local") {
+    return refuse("engine '" + spec.engine + "' is not known", "Engines: slurm, local.");
   }
+  if (spec.engine == "local") TRY(check_slots(spec));
   TRY(check_word(spec.ssh, "ssh"));
   TRY(check_word(spec.partition, "partition"));
   TRY(check_word(spec.account, "account"));

@@ -12,7 +12,7 @@ namespace trainyard {
 // A target that people made: a cluster on an engine. `local` needs none.
 struct ComputeSpec {
   std::string name;
-  std::string engine = "slurm";
+  std::string engine = "slurm";  // Or "local": slots of the server's machine.
   // ---- slurm ----
   std::string ssh;        // USER@LOGIN: its commands run there; empty: here.
   std::string partition;  // Empty: Slurm's default.
@@ -67,6 +67,9 @@ struct Compute {
   std::string created_by;
   WallTime created{};
 };
+
+// The first setting that only a Slurm cluster has; empty: none is set.
+std::string slurm_setting(const ComputeSpec& spec);
 
 // Names, numbers in range, words that are known.
 Status check_compute(const ComputeSpec& spec);

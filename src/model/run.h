@@ -144,6 +144,7 @@ struct Workspace {
   std::string name;
   std::string subscription_id;
   std::string resource_group;
+  std::string location;  // A word of scripts for Azure; kept and shown.
   std::string created_by;
   WallTime created{};
   // The compute where environments of runs for elsewhere are built; empty: the server's machine.

@@ -82,6 +82,13 @@ void close_others(const InitPlan& plan) {
   close_between(next, ~0U, limit);
 }
 
+// A scheduler that signals all processes of its job has signalled the ranks too, so that they need
+// no second SIGTERM. Ours is pending for good, since we block it.
+bool was_signalled() {
+  sigset_t pending;
+  return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM) == 1;
+}
+
 pid_t clone_process(unsigned long flags) {
   // The raw call: glibc's fork() takes no flags. We have one thread, so no lock of its is held.
   return static_cast<pid_t>(
@@ -155,10 +162,10 @@ void Init::obey() {
       start_ranks();
       return;
     case Order::terminate_first:
-      signal_ranks(SIGTERM, false);
+      if (!was_signalled()) terminate_first();
       return;
     case Order::terminate_group:
-      signal_ranks(SIGTERM, true);
+      terminate_followers();
       return;
     case Order::kill_all:
       finish();
@@ -277,9 +284,15 @@ void Init::finish() {
   _exit(0);
 }
 
-void Init::signal_ranks(int number, bool group) {
+void Init::terminate_first() {
   for (const Rank& rank : ranks_) {
-    if (rank.running) kill(group ? -rank.pid : rank.pid, number);
+    if (rank.running) kill(rank.pid, SIGTERM);
+  }
+}
+
+void Init::terminate_followers() {
+  for (const Rank& rank : ranks_) {
+    if (rank.running) signal_followers(rank.pid, SIGTERM);
   }
 }
 

@@ -57,7 +57,8 @@ class Init {
   // Returns when no process is left.
   void kill_everything();
   [[noreturn]] void finish();
-  void signal_ranks(int number, bool group);
+  void terminate_first();
+  void terminate_followers();
   bool any_running() const;
   void tell(NoticePacket packet) const;
   NoticePacket usage(Notice notice) const;

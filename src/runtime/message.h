@@ -11,7 +11,7 @@ namespace trainyard::runtime {
 enum class Order : int32_t {
   start,            // All ranks.
   terminate_first,  // SIGTERM to the first process of each rank that runs.
-  terminate_group,  // SIGTERM to the whole process group of each rank that runs.
+  terminate_group,  // SIGTERM to the rest of the process group of each rank that runs.
   kill_all,         // SIGKILL to everything, at once.
 };
 

@@ -139,7 +139,7 @@ Result<Fd> connect_patiently(const MpiHost& host, milliseconds patience) {
 std::string format_hosts(const std::vector<MpiHost>& hosts) {
   std::vector<std::string> parts;
   for (const MpiHost& host : hosts) {
-    parts.push_back(host.address + "/" + std::to_string(host.port));
+    parts.push_back(host.address + "/" + std::to_string(host.port) + "/" + host.name);
   }
   return join(parts, ",");
 }
@@ -148,14 +148,23 @@ Result<std::vector<MpiHost>> parse_hosts(std::string_view text) {
   std::vector<MpiHost> hosts;
   if (text.empty()) return hosts;
   for (const std::string& part : split(text, ',')) {
-    const size_t slash = part.rfind('/');
-    if (slash == std::string::npos) return fail(ErrorKind::invalid, "'" + part + "' has no port");
-    TRY_SET(const int64_t port, parse_int(std::string_view(part).substr(slash + 1), "port"));
+    const std::vector<std::string> fields = split(part, '/');
+    if (fields.size() != 3) return fail(ErrorKind::invalid, "'" + part + "' is not a host");
+    TRY_SET(const int64_t port, parse_int(fields[1], "port"));
     if (port < 1 || port > UINT16_MAX) return fail(ErrorKind::invalid, "'" + part + "': no port");
-    hosts.push_back({part.substr(0, slash), static_cast<uint16_t>(port)});
+    hosts.push_back({fields[0], static_cast<uint16_t>(port), fields[2]});
     TRY(socket_address(hosts.back()));
   }
   return hosts;
+}
+
+const MpiHost* find_host(const std::vector<MpiHost>& hosts, std::string_view wanted) {
+  const std::string_view label = wanted.substr(0, wanted.find('.'));
+  for (const MpiHost& host : hosts) {
+    if (host.address == wanted) return &host;
+    if (!host.name.empty() && (host.name == wanted || host.name == label)) return &host;
+  }
+  return nullptr;
 }
 
 // RFC 2104.

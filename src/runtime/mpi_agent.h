@@ -24,12 +24,17 @@ namespace trainyard::runtime {
 struct MpiHost {
   std::string address;  // In digits, IPv4 or IPv6.
   uint16_t port = 0;    // Where its launcher listens.
+  std::string name;     // Of the node; may be empty.
   bool operator==(const MpiHost&) const = default;
 };
 
-// "198.18.0.11/40001,198.18.0.12/40100"
+// "198.18.0.11/40001/n1,198.18.0.12/40100/n2"
 std::string format_hosts(const std::vector<MpiHost>& hosts);
 Result<std::vector<MpiHost>> parse_hosts(std::string_view text);
+
+// The node that a person or mpirun means by its address, its name, or its name with a domain;
+// nullptr: none.
+const MpiHost* find_host(const std::vector<MpiHost>& hosts, std::string_view wanted);
 
 std::string hmac_sha256(std::string_view key, std::string_view text);  // In hex digits.
 

@@ -36,15 +36,24 @@ TEST_CASE("a proof is RFC 4231's HMAC") {
 }
 
 TEST_CASE("hosts are written and read back, and bad ones are refused") {
-  const std::vector<MpiHost> hosts = {{"198.18.0.11", 40001}, {"fd00::2", 7}};
-  CHECK(format_hosts(hosts) == "198.18.0.11/40001,fd00::2/7");
+  const std::vector<MpiHost> hosts = {{"198.18.0.11", 40001, "n1"}, {"fd00::2", 7, ""}};
+  CHECK(format_hosts(hosts) == "198.18.0.11/40001/n1,fd00::2/7/");
   CHECK(parse_hosts(format_hosts(hosts)).value() == hosts);
   CHECK(parse_hosts("").value().empty());
-  for (const char* bad : {"198.18.0.11", "198.18.0.11/", "198.18.0.11/0", "198.18.0.11/65536",
-                          "node-1/80", "/80", "198.18.0.11/80,"}) {
+  for (const char* bad : {"198.18.0.11", "198.18.0.11/80", "198.18.0.11/0/n", "198.18.0.11/65536/n",
+                          "node-1/80/n", "/80/n", "198.18.0.11/80/n,"}) {
     CAPTURE(bad);
     CHECK_FALSE(parse_hosts(bad));
   }
+}
+
+TEST_CASE("a node is meant by its address or its name") {
+  const std::vector<MpiHost> hosts = {{"198.18.0.11", 1, "n1"}, {"198.18.0.12", 2, ""}};
+  CHECK(find_host(hosts, "198.18.0.12") == &hosts[1]);
+  CHECK(find_host(hosts, "n1") == &hosts[0]);
+  CHECK(find_host(hosts, "n1.example.org") == &hosts[0]);
+  CHECK(find_host(hosts, "n2") == nullptr);
+  CHECK(find_host(hosts, "") == nullptr);
 }
 
 TEST_CASE("a command gets to the other node, and its exit code back") {

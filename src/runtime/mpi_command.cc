@@ -50,7 +50,9 @@ std::string host_file(const MpiPlace& place) {
   std::string text;
   const std::string slots = " slots=" + std::to_string(place.per_node) + "\n";
   if (place.hosts.empty()) return "localhost" + slots;
-  for (const MpiHost& host : place.hosts) text += host.address + slots;
+  for (const MpiHost& host : place.hosts) {
+    text += (text.empty() && place.one_machine() ? "localhost" : host.address) + slots;
+  }
   return text;
 }
 
@@ -74,9 +76,19 @@ void add_open_mpi_variables(const MpiKind& kind, const MpiPlace& place, int cpus
     variables.try_emplace(launcher + "odls_base_sigkill_timeout",
                           std::to_string(std::max(place.grace_s, 1)));
   }
+  if (place.one_machine()) {
+    // Ranks of other nodes seem to share our memory, and name their segments as ours do.
+    variables.try_emplace("OMPI_MCA_btl", "tcp,self");
+    // Its own choice leaves loopback out, and a machine may have no other network.
+    variables.try_emplace("OMPI_MCA_btl_tcp_if_include", "lo");
+  }
   variables[launcher + "ras"] = "^slurm,tm,pbs,gridengine,lsf,alps";
   if (!scratch.empty()) {  // What a killed MPI leaves goes with our folder.
-    variables.try_emplace(launcher + (new_names ? "prte" : "orte") + "_tmpdir_base", scratch);
+    if (place.one_machine()) {
+      variables["TMPDIR"] = scratch;  // mpirun hands a parameter on to daemons, who have their own.
+    } else {
+      variables.try_emplace(launcher + (new_names ? "prte" : "orte") + "_tmpdir_base", scratch);
+    }
     variables.try_emplace(
         new_names ? "OMPI_MCA_btl_sm_backing_directory" : "OMPI_MCA_btl_vader_backing_directory",
         scratch);

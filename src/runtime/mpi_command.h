@@ -32,6 +32,8 @@ struct MpiPlace {
 
   int nodes() const { return hosts.empty() ? 1 : static_cast<int>(hosts.size()); }
   int ranks() const { return nodes() * per_node; }
+  // The nodes are several of one machine, each with a loopback address.
+  bool one_machine() const { return !hosts.empty() && hosts[0].address.starts_with("127."); }
 };
 
 // Whose mpirun it is, by what it says of its version.
@@ -44,7 +46,8 @@ struct MpiKind {
 };
 MpiKind mpi_kind(std::string_view version);
 
-// "198.18.0.11 slots=2\n…", one line a node, in their order.
+// "198.18.0.11 slots=2\n…", one line a node, in their order. On one machine the first is
+// "localhost": Open MPI would start a daemon on any other loopback address.
 std::string host_file(const MpiPlace& place);
 
 using MpiVariables = std::map<std::string, std::string>;

@@ -8,7 +8,10 @@ namespace trainyard::runtime {
 namespace {
 
 MpiPlace four_nodes() {
-  return {{{"198.18.0.11", 4000}, {"198.18.0.12", 4000}, {"198.18.0.13", 4001}, {"fd00::2", 9}},
+  return {{{"198.18.0.11", 4000, "n1"},
+           {"198.18.0.12", 4000, "n2"},
+           {"198.18.0.13", 4001, "n3"},
+           {"fd00::2", 9, "n4"}},
           0,
           2,
           30};
@@ -31,6 +34,17 @@ TEST_CASE("a host file has the nodes in their order, with their ranks") {
   MpiPlace one;
   one.per_node = 4;
   CHECK(host_file(one) == "localhost slots=4\n");
+}
+
+TEST_CASE("nodes of one machine are told apart, and talk over loopback") {
+  const MpiPlace place{{{"127.1.0.1", 4000, "gpu-0"}, {"127.1.0.2", 4001, "gpu-1"}}, 0, 1, 30};
+  CHECK(host_file(place) == "localhost slots=1\n127.1.0.2 slots=1\n");
+  MpiVariables variables = {{kMpiProgram, "/v/node-1"}, {kMpiScratch, "/s"}};
+  add_open_mpi_variables({MpiKind::Family::open_mpi, 4, ""}, place, 2, variables);
+  CHECK(variables.at("OMPI_MCA_btl") == "tcp,self");
+  CHECK(variables.at("TMPDIR") == "/s");
+  CHECK_FALSE(variables.contains("OMPI_MCA_orte_tmpdir_base"));
+  CHECK(variables.at("OMPI_MCA_btl_tcp_if_include") == "lo");
 }
 
 TEST_CASE("mpirun numbers ranks node by node, binds nothing, and is root's only as root") {

@@ -2,7 +2,6 @@
 
 #include <sys/prctl.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -33,8 +32,8 @@ int mpi_agent(const std::vector<std::string>& words) {
   if (words.size() < 2) return fail_with("no host or no command");
   const Result<std::vector<MpiHost>> hosts = parse_hosts(mpi_variable(kMpiHosts));
   if (!hosts) return fail_with(hosts.error().message);
-  const auto host = std::ranges::find(*hosts, words[0], &MpiHost::address);
-  if (host == hosts->end()) return fail_with(words[0] + " is not a node of this run");
+  const MpiHost* const host = find_host(*hosts, words[0]);
+  if (host == nullptr) return fail_with(words[0] + " is not a node of this run");
   // As ssh does: the words make one text for the shell there.
   const std::string command = join(std::span(words).subspan(1), " ");
   const Result<int> code = run_on(*host, mpi_variable(kMpiToken), command, kNodePatience);

@@ -15,6 +15,7 @@
 #include "runtime/handover.h"
 #include "runtime/mpi_programs.h"
 #include "runtime/mpi_words.h"
+#include "runtime/proc_table.h"
 #include "runtime/program.h"
 
 namespace trainyard::runtime {
@@ -126,7 +127,9 @@ void RankCarrier::obey() {
     return;
   }
   if (order->packet.word == MpiWord::terminate_first) terminate();
-  if (order->packet.word == MpiWord::terminate_group && running_) kill(-child_, SIGTERM);
+  if (order->packet.word == MpiWord::terminate_group && running_) {
+    signal_followers(child_, SIGTERM);
+  }
 }
 
 void RankCarrier::take_signals() {
@@ -139,6 +142,8 @@ void RankCarrier::take_signals() {
         break;
       }
       case SIGTERM:
+        // From outside of our namespace: a scheduler, which has signalled all processes of its job.
+        if (signal.ssi_pid == 0) terminated_ = true;
         stop();
         break;
       case SIGCONT:

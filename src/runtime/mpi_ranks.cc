@@ -36,12 +36,13 @@ Status open_pipe(Fd& read_end, Fd& write_end) {
 
 }  // namespace
 
-fs::path mpi_scratch(const std::string& token) {
+fs::path mpi_scratch(const std::string& token, int slot) {
   const fs::path memory = "/dev/shm";
   std::error_code none;
   const bool there = fs::is_directory(memory, none) && access(memory.c_str(), W_OK | X_OK) == 0;
   const fs::path base = there ? memory : fs::temp_directory_path(none);
-  return base / ("trainyard-" + sha256("mpi scratch " + token).hex().substr(0, 24));
+  const std::string name = "trainyard-" + sha256("mpi scratch " + token).hex().substr(0, 24);
+  return base / (slot == 0 ? name : name + "-" + std::to_string(slot));
 }
 
 Result<std::unique_ptr<MpiRanks>> MpiRanks::prepare(const RanksOptions& options,
@@ -126,6 +127,9 @@ Status MpiRanks::start(std::vector<RankCommand> commands) {
   }
   commands_ = std::move(commands);
   own_ = is_mpirun(commands_[0].command);
+  // The agent of a user's own mpirun runs among the user's processes, and reads it there.
+  if (own_) commands_[0].environment[kMpiHosts] = format_hosts(place_.hosts);
+  if (own_ && place_.one_machine()) commands_[0].environment.try_emplace("TMPDIR", scratch_);
   return inner_->start({launcher(commands_[0], own_)});
 }
 

@@ -94,7 +94,8 @@ class MpiRanks final : public RankSet {
 
 // Where MPI's own files of an attempt go on this node: memory where there is
 // some. By the attempt's token, so that it is the same on all nodes, and nobody
-// guesses it.
-fs::path mpi_scratch(const std::string& token);
+// guesses it. Nodes that share a machine have one each, by `slot`: Open MPI names files by process
+// numbers, which are the same in their namespaces.
+fs::path mpi_scratch(const std::string& token, int slot);
 
 }  // namespace trainyard::runtime

@@ -26,7 +26,7 @@ enum class MpiWord : int32_t {
   plan,             // With three descriptors: its two outputs, and a handover.
   refused,          // It does not belong here; `text`.
   terminate_first,  // SIGTERM to its first process.
-  terminate_group,  // SIGTERM to its process group.
+  terminate_group,  // SIGTERM to the rest of its process group.
 };
 
 struct MpiPacket {

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,6 +102,12 @@ std::vector<ProcessRow> descendants(const std::vector<ProcessRow>& rows, pid_t a
     children.erase(first, last);
   }
   return found;
+}
+
+void signal_followers(pid_t leader, int number) {
+  for (const ProcessRow& row : read_processes()) {
+    if (row.group == leader && row.pid != leader) kill(row.pid, number);
+  }
 }
 
 std::vector<pid_t> processes_with_variable(std::string_view name, std::string_view value) {

@@ -34,6 +34,9 @@ std::vector<ProcessRow> read_processes();
 // Those of `rows` that descend from `ancestor`, itself not among them.
 std::vector<ProcessRow> descendants(const std::vector<ProcessRow>& rows, pid_t ancestor);
 
+// Signals every process of a group but its leader, which has had its signal.
+void signal_followers(pid_t leader, int number);
+
 // The pids whose environment at exec held exactly NAME=VALUE.
 std::vector<pid_t> processes_with_variable(std::string_view name, std::string_view value);
 

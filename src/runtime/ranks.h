@@ -83,7 +83,7 @@ class RankSet {
   // One command a rank; to be called once. AllStarted or StartFailed follows.
   virtual Status start(std::vector<RankCommand> commands) = 0;
   virtual void terminate_first() = 0;  // SIGTERM to each rank's first process.
-  virtual void terminate_group() = 0;  // SIGTERM to each rank's process group.
+  virtual void terminate_group() = 0;  // SIGTERM to the rest of its process group.
   virtual void kill_all() = 0;         // AllDead follows.
 
   // Readable when there is an event.

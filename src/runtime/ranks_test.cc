@@ -264,6 +264,30 @@ TEST_CASE("a script saves on SIGTERM while its children live") {
   }
 }
 
+TEST_CASE("a rank gets SIGTERM once, from us or from a scheduler that signals every process") {
+  for (const Isolation isolation : rank_isolations()) {
+    for (const bool by_scheduler : {false, true}) {
+      const TempDir folder;
+      const auto ranks = prepare({shell("(trap 'echo child; exit' TERM; echo up; while :; do sleep "
+                                        "0.05; done) & trap 'echo first' TERM; while :; do wait; "
+                                        "done")},
+                                 folder.path(), isolation);
+      const RanksOutcome outcome = carry(ranks, [&](const std::string& text) {
+        if (text == "up\n" && by_scheduler) {
+          for (const ProcessRow& row : descendants(read_processes(), getpid())) {
+            const auto is_child = row.parent == getpid() || row.group == row.pid;
+            if (is_child) kill(row.pid, SIGTERM);
+          }
+        }
+        if (text == "up\n") ranks->terminate_first();
+        if (text == "up\nfirst\n") ranks->terminate_group();
+        if (text.find("child") != std::string::npos) ranks->kill_all();
+      });
+      CHECK(outcome.output == "up\nfirst\nchild\n");
+    }
+  }
+}
+
 TEST_CASE("SIGTERM to the group reaches the children, SIGKILL everything") {
   for (const Isolation isolation : rank_isolations()) {
     const TempDir folder;

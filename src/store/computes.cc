@@ -182,9 +182,10 @@ Result<Compute> change_compute(db::Transaction& transaction, std::string_view wo
   TRY_SET(ComputeSpec spec, changed_spec(compute.spec, changes));
   TRY(check_compute(spec));
   TRY_SET(spec.vm_size, known_size_name(transaction.db(), spec.vm_size));
-  if (spec.ssh != compute.spec.ssh || spec.slurm_conf != compute.spec.slurm_conf) {
+  if (spec.engine != compute.spec.engine || spec.ssh != compute.spec.ssh ||
+      spec.slurm_conf != compute.spec.slurm_conf) {
     // Its runs would be looked for on another cluster, not found, and started again.
-    TRY(check_runs_over(transaction.db(), compute, "ssh and slurmConf stay"));
+    TRY(check_runs_over(transaction.db(), compute, "engine, ssh and slurmConf stay"));
   }
   compute.spec = std::move(spec);
   TRY(transaction.run("UPDATE computes SET spec = ? WHERE id = ?",

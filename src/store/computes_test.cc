@@ -205,7 +205,8 @@ TEST_CASE("a compute with runs waiting or live is neither deleted nor moved else
   CHECK(runs.first == "calm-finch-1");
   CHECK(says(home.remove(), ErrorKind::conflict,
              "2 runs are there: 1 queued, 1 live, the oldest calm-finch-1"));
-  CHECK(says(home.alter({{"ssh", "ada@login"}}), ErrorKind::conflict, "ssh and slurmConf stay"));
+  CHECK(says(home.alter({{"ssh", "ada@login"}}), ErrorKind::conflict,
+             "engine, ssh and slurmConf stay"));
   CHECK(home.alter({{"maxNodes", 2}}));
   home.set_status("calm-finch-1", RunStatus::failed);
   CHECK(says(home.remove(), ErrorKind::conflict, "a run is there: 1 queued, 0 live"));

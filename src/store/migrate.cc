@@ -19,7 +19,7 @@ std::span<const Migration> migrations() {
       {11, embedded("migrations/011.sql")}, {12, embedded("migrations/012.sql")},
       {13, embedded("migrations/013.sql")}, {14, embedded("migrations/014.sql")},
       {15, embedded("migrations/015.sql")}, {16, embedded("migrations/016.sql")},
-      {17, embedded("migrations/017.sql")},
+      {17, embedded("migrations/017.sql")}, {18, embedded("migrations/018.sql")},
   };
   ENSURE(!kSteps.front().sql.empty());
   return kSteps;

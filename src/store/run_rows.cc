@@ -175,11 +175,12 @@ Result<std::vector<QueuedRun>> queue_front(db::Db& db, std::string_view queue, i
                                            Wanting wanting) {
   constexpr int kAny = INT32_MAX;
   std::vector<QueuedRun> queued;
-  TRY_SET(db::Statement rows,
-          db.query("SELECT id, number, cpus, memory_bytes, gpus FROM runs WHERE final = 0 AND "
-                   "status = 'Queued' AND queue = ? AND held = '' AND gpus <= ? "
-                   "ORDER BY priority DESC, number LIMIT ?",
-                   {queue, wanting == Wanting::anything ? kAny : 0, limit}));
+  TRY_SET(
+      db::Statement rows,
+      db.query("SELECT id, number, cpus, memory_bytes, gpus, nodes FROM runs WHERE final = 0 AND "
+               "status = 'Queued' AND queue = ? AND held = '' AND gpus <= ? "
+               "ORDER BY priority DESC, number LIMIT ?",
+               {queue, wanting == Wanting::anything ? kAny : 0, limit}));
   while (true) {
     TRY_SET(const bool more, rows.next());
     if (!more) return queued;
@@ -187,7 +188,8 @@ Result<std::vector<QueuedRun>> queue_front(db::Db& db, std::string_view queue, i
                       rows.integer(1),
                       {.cpus = static_cast<int>(rows.integer(2)),
                        .memory_bytes = rows.integer(3),
-                       .gpus = static_cast<int>(rows.integer(4))}});
+                       .gpus = static_cast<int>(rows.integer(4))},
+                      static_cast<int>(rows.integer(5))});
   }
 }
 
@@ -225,6 +227,15 @@ Result<std::map<std::string, QueueLength>> count_queued(db::Db& db) {
     if (!more) return counts;
     counts[rows.text(0)] = {rows.integer(1), rows.integer(2)};
   }
+}
+
+Result<bool> environment_is_awaited(db::Db& db, std::string_view hash) {
+  TRY_SET(db::Statement rows,
+          db.query("SELECT 1 FROM runs r JOIN run_specs s ON s.run = r.number WHERE r.final = 0 "
+                   "AND r.status IN ('NotStarted', 'Queued', 'Provisioning', 'Preparing') "
+                   "AND json_extract(s.spec, '$.environment.hash') = ? LIMIT 1",
+                   {hash}));
+  return rows.next();
 }
 
 Result<std::vector<HeldRun>> held_runs(db::Db& db) {

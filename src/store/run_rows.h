@@ -94,6 +94,7 @@ struct QueuedRun {
   RunId id;
   int64_t number = 0;
   Resources resources;
+  int nodes = 1;
 };
 // By priority; among equals first come first. What is held for its environment is passed by, here
 // and where places are counted.
@@ -118,6 +119,8 @@ struct HeldRun {
   std::string environment;  // Its hash.
 };
 Result<std::vector<HeldRun>> held_runs(db::Db& db);
+// Whether a run waits for the environment, or has yet to. Reads the specs of all that wait.
+Result<bool> environment_is_awaited(db::Db& db, std::string_view hash);
 // Every run that is neither over nor queued nor interactive.
 Result<std::vector<RunId>> live_runs(db::Db& db);
 

@@ -12,13 +12,14 @@ constexpr std::string_view kDefault = "default";
 
 constexpr std::string_view kSelectWorkspace =
     "SELECT id, name, subscription_id, resource_group, created_by, created, image_build_compute, "
-    "retention_s, access FROM workspaces ";
+    "retention_s, access, location FROM workspaces ";
 
 Workspace read_workspace(const db::Statement& row) {
   return {.id = row.integer(0),
           .name = row.text(1),
           .subscription_id = row.text(2),
           .resource_group = row.text(3),
+          .location = row.text(9),
           .created_by = row.text(4),
           .created = row.time(5),
           .image_build_compute = row.text(6),
@@ -81,11 +82,11 @@ Result<Workspace> insert_workspace(db::Transaction& transaction, Workspace works
   TRY(check_name(workspace.name, "workspace"));
   TRY_SET(db::Statement row,
           transaction.query("INSERT INTO workspaces (name, subscription_id, resource_group, "
-                            "created_by, created, image_build_compute, access) VALUES "
-                            "(?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING RETURNING id",
+                            "created_by, created, image_build_compute, access, location) VALUES "
+                            "(?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING RETURNING id",
                             {workspace.name, workspace.subscription_id, workspace.resource_group,
                              workspace.created_by, workspace.created, workspace.image_build_compute,
-                             to_string(workspace.access)}));
+                             to_string(workspace.access), workspace.location}));
   TRY_SET(const bool made, row.next());
   if (!made) {
     return fail(ErrorKind::conflict, "workspace '" + workspace.name + "' exists already");

@@ -41,7 +41,7 @@ void Context::report(ReportKind kind, std::string detail) {
   Report plain;
   plain.kind = kind;
   plain.detail = std::move(detail);
-  if (kind == ReportKind::running) plain.node = node_name();
+  if (kind == ReportKind::running) plain.node = node_name(assignment);
   report(std::move(plain));
 }
 

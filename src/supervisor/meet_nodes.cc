@@ -11,9 +11,11 @@ constexpr milliseconds kResolveTimeout{10'000};
 constexpr std::string_view kLoopback = "127.0.0.1";
 
 // The node as the others will find it. A port for ranks to meet at, and one behind it for each.
+// Nodes that share a machine need different ports: many programs listen at all addresses.
 Result<Host> make_host(Context& context, const std::string& address) {
-  TRY_SET(HeldPorts ports, HeldPorts::take(address, context.facts.ranks + 1));
-  Host host{.name = node_name(), .address = address, .port = ports.first()};
+  const bool shares = !context.assignment.node_address.empty();
+  TRY_SET(HeldPorts ports, HeldPorts::take(shares ? "0.0.0.0" : address, context.facts.ranks + 1));
+  Host host{.name = node_name(context.assignment), .address = address, .port = ports.first()};
   context.ports = std::move(ports);
   return host;
 }
@@ -37,8 +39,11 @@ Status meet_nodes(Context& context) {
     context.hosts = {host};
     return {};
   }
-  TRY_SET(const http::Address server, http::Address::parse_url(context.assignment.server_url));
-  TRY_SET(const std::string address, address_toward(server, kResolveTimeout));
+  std::string address = context.assignment.node_address;
+  if (address.empty()) {
+    TRY_SET(const http::Address server, http::Address::parse_url(context.assignment.server_url));
+    TRY_SET(address, address_toward(server, kResolveTimeout));
+  }
   Report ready;
   ready.kind = ReportKind::ready;
   TRY_SET(ready.host, make_host(context, address));

@@ -8,6 +8,11 @@ namespace {
 
 bool is_mpi(const Assignment& assignment) { return assignment.spec.distribution == "mpi"; }
 
+fs::path scratch_of(const Assignment& assignment) {
+  const bool shares = !assignment.node_address.empty();
+  return runtime::mpi_scratch(assignment.token, shares ? assignment.node : 0);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<runtime::RankSet>> prepare_ranks(const Assignment& assignment,
@@ -18,7 +23,7 @@ Result<std::unique_ptr<runtime::RankSet>> prepare_ranks(const Assignment& assign
   }
   TRY_SET(const fs::path program, self_path());
   TRY_SET(std::unique_ptr<runtime::RankSet> ranks,
-          runtime::MpiRanks::prepare(options, program, runtime::mpi_scratch(assignment.token)));
+          runtime::MpiRanks::prepare(options, program, scratch_of(assignment)));
   return ranks;
 }
 
@@ -32,7 +37,7 @@ void place_ranks(Context& context) {
                           .grace_s = static_cast<int>(assignment.spec.grace_s)};
   if (assignment.spec.nodes > 1) {
     for (const Host& host : context.hosts) {
-      place.hosts.push_back({host.address, static_cast<uint16_t>(host.port)});
+      place.hosts.push_back({host.address, static_cast<uint16_t>(host.port), host.name});
     }
   }
   ranks->set_place(std::move(place));
@@ -40,7 +45,7 @@ void place_ranks(Context& context) {
 
 void remove_mpi_leftovers(const Assignment& assignment) {
   if (!is_mpi(assignment)) return;
-  static_cast<void>(remove_tree(runtime::mpi_scratch(assignment.token)).has_value());
+  static_cast<void>(remove_tree(scratch_of(assignment)).has_value());
 }
 
 }  // namespace trainyard::supervisor

@@ -35,7 +35,8 @@ Result<Fd> bind_port(const addrinfo& address, int port) {
 
 }  // namespace
 
-std::string node_name() {
+std::string node_name(const Assignment& assignment) {
+  if (!assignment.node_name.empty()) return assignment.node_name;
   const char* name = std::getenv("SLURMD_NODENAME");
   return name != nullptr && *name != '\0' ? name : host_name();
 }

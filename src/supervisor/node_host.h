@@ -6,11 +6,13 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "http/client.h"
+#include "model/assignment.h"
 
 namespace trainyard::supervisor {
 
-// Slurm's name of this node where there is one, since nodes may share a host's; else the host's.
-std::string node_name();
+// The name that this node was given, by us or by Slurm, since nodes may share a host's; else the
+// host's.
+std::string node_name(const Assignment& assignment);
 
 // The address by which this machine reaches a server: of several interfaces the one where the
 // others are. Sends nothing.

@@ -64,8 +64,9 @@ TEST_CASE("toward this machine the address is this machine's") {
 
 TEST_CASE("a node is called as Slurm calls it") {
   setenv("SLURMD_NODENAME", "n7", 1);
-  CHECK(node_name() == "n7");
+  CHECK(node_name({}) == "n7");
+  CHECK(node_name({.node_name = "gpu-1"}) == "gpu-1");
   setenv("SLURMD_NODENAME", "", 1);
-  CHECK_FALSE(node_name().empty());
+  CHECK_FALSE(node_name({}).empty());
   unsetenv("SLURMD_NODENAME");
 }

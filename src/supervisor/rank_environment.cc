@@ -133,16 +133,18 @@ Variables rank_environment(const Assignment& assignment, const RankPlace& place,
   // Elsewhere the submitter's own variables mean nothing; the node's do, as its job was given them.
   // Inside a container neither do: the image has its own.
   const bool inside = spec.environment.recipe.kind == EnvironmentKind::container;
-  Variables variables = inside                       ? Variables()
-                        : spec.target == kLocalQueue ? spec.submit_environment
-                                                     : folders.node_variables;
+  const bool here =
+      spec.target == kLocalQueue || (assignment.submitter_here && !spec.submit_environment.empty());
+  Variables variables = inside ? Variables()
+                        : here ? spec.submit_environment
+                               : folders.node_variables;
   for (const auto& [name, value] : spec.environment.variables) variables[name] = value;
   for (const auto& [name, value] : spec.environment_variables) variables[name] = value;
   for (const auto& [name, value] : secrets) variables[name] = value;
   if (!inside && !variables.contains("PATH")) {
     variables["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   }
-  if (!inside && spec.target != kLocalQueue) add_program(folders, variables);
+  if (!inside && !here) add_program(folders, variables);
   add_identity(assignment, variables);
   add_gpus(assignment, variables);
   add_folders(spec, folders, variables);

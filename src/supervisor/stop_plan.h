@@ -9,8 +9,8 @@ namespace trainyard::supervisor {
 enum class StopStep { none, terminate_first, terminate_group, kill_all };
 
 // How ranks are stopped: SIGTERM to each rank's first process at once, so that a script can save
-// while its data loaders live; to the whole groups 5 s before the end of the grace, or at half of a
-// short one; SIGKILL to everything at its end. No I/O, no clock.
+// while its data loaders live; to the rest of its process group 5 s before the end of the grace, or
+// at half of a short one; SIGKILL to everything at its end. No I/O, no clock.
 class StopPlan {
  public:
   StopPlan(SteadyTime asked, seconds grace) : asked_(asked), grace_(grace) {}

@@ -266,7 +266,7 @@ Result<int> carry(const Layout& layout, TokenFrom token_from, Purpose purpose) {
   context.outputs_epoch = history.outputs_epoch;
   context.facts = history.facts;
   context.facts.ranks = count;
-  if (rank_count(assignment.spec) > 1) context.facts.node = node_name();
+  if (rank_count(assignment.spec) > 1) context.facts.node = node_name(assignment);
   uplink.start();
   if (history.begun) {
     take_over(context, history, purpose);

@@ -26,6 +26,7 @@ constexpr int kContainersShare = 100;      // Looking takes at most a hundredth 
 constexpr milliseconds kMemoryEvery{250};  // Where the kernel does not keep the limit.
 constexpr int kMemoryShare = 50;           // Looking takes at most a fiftieth of a core.
 constexpr int kOwnSignalMs = 300;
+constexpr int kOthersSignalMs = 100;
 
 // The time in which ranks live: one loop over their pipes, their ends, the server's news and our
 // own signals.
@@ -128,6 +129,9 @@ void RankWatch::read_signals() {
   if (polled_[kSignals].revents == 0) return;
   signalfd_siginfo signal{};
   if (read(context_.signal_fd, &signal, sizeof signal) != sizeof signal) return;
+  // Slurm signals the processes of a job one after the other: the ranks' first process is to have
+  // its own before we order it to pass ours on.
+  poll(nullptr, 0, kOthersSignalMs);
   const char* name = sigabbrev_np(static_cast<int>(signal.ssi_signo));
   context_.stop_by_signal(name != nullptr ? name : "?");
 }

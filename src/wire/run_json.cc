@@ -212,6 +212,7 @@ Json workspace_to_json(const Workspace& workspace) {
           {"id", std::to_string(workspace.id)},
           {"subscriptionId", workspace.subscription_id},
           {"resourceGroup", workspace.resource_group},
+          {"location", workspace.location},
           {"imageBuildCompute", workspace.image_build_compute},
           {"access", std::string(to_string(workspace.access))},
           {"retentionSeconds", workspace.retention.count()},

@@ -1,12 +1,13 @@
 """Nodes of a real Slurm brought up and down by need, with an admin's programs: the lab's own."""
 import pathlib
+import signal
 import sys
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from slurm_lab import SlurmLab
-from yard import YardTest, wait_until
+from yard import YardTest, processes_with, wait_until
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 UP = ("idle", "mixed", "allocated", "completing")
@@ -127,6 +128,25 @@ class Autoscale(YardTest):
         self.lab.run("scancel", job)
         wait_until(lambda: ("down", "n1") in self.lab.booted, "n1 to go")
         self.wait_for_none()
+
+    def test_a_program_that_hangs_ends_with_the_server(self):
+        up = self.scratch / "up"
+        up.write_text("#!/bin/sh\nsleep 98765 &\nwait\n")
+        up.chmod(0o755)
+        for end in (signal.SIGKILL, signal.SIGTERM):
+            with self.subTest(end=end):
+                self.ok("compute", "create", "-n", "hangs", "--engine", "slurm", "--node-up", up, "--node-down", self.down)
+                run = self.submit("--target", "hangs", "--", "true")
+                wait_until(lambda: processes_with("sleep\x0098765"), "the program runs")
+                self.assertIn("its program has run for", [n["reason"] for n in self.nodes("hangs").values()
+                                                          if n["state"] == "starting"][0])
+                self.server.send_signal(end)
+                self.server.wait()
+                wait_until(lambda: not processes_with("sleep\x0098765"), "the program to end")
+                self.serve()
+                self.ok("run", "cancel", run)
+                self.finish(run)
+                self.ok("compute", "delete", "hangs", "-y")
 
     def test_a_server_killed_while_nodes_come_goes_on(self):
         self.lab.boot_s = 2

@@ -108,6 +108,9 @@ class Making(Computes):
         self.assertEqual(scale, {"minNodeCount": 0, "maxNodeCount": 1, "nodeIdleTimeBeforeScaleDown": "PT1800S"})
         self.assertEqual(made["properties"]["properties"]["vmPriority"], "Dedicated")
         self.assertEqual(self.json(*line), made)  # A pipeline runs it at every push.
+        other = self.json(*line[:6], "1", "--max-nodes", "2", "-s", "STANDARD_D3_V2")
+        self.assertEqual(other["properties"]["properties"]["scaleSettings"],
+                         {"minNodeCount": 1, "maxNodeCount": 2, "nodeIdleTimeBeforeScaleDown": "PT1800S"})
         changed = self.json("computetarget", "update", "amlcompute", "-n", "cpu-cluster", "--max-nodes", "3",
                             "--idle-seconds-before-scaledown", "60")
         self.assertEqual(changed["properties"]["properties"]["scaleSettings"]["maxNodeCount"], 3)
@@ -143,11 +146,10 @@ class Making(Computes):
         made = self.json("compute", "create", "lab", env={"SLURM_CONF": "conf/slurm.conf"})
         self.assertEqual(made["slurm_conf"], str(self.code.resolve() / "conf" / "slurm.conf"))
 
-    def test_without_slurm_it_is_said_what_to_do(self):
-        err = self.refused(2, "compute", "create", "lab", env=self.without_slurm())
-        self.assertIn("no sbatch in PATH", err)
-        self.assertIn("--engine slurm", err)
-        self.ok("compute", "create", "lab", "--engine", "slurm", env=self.without_slurm())
+    def test_the_engine_is_slurm_where_the_server_finds_it(self):
+        made = self.json("compute", "create", "lab", "--partition", "p", env=self.without_slurm())
+        self.assertEqual(made["engine"], "slurm")
+        self.ok("compute", "create", "other", "--engine", "slurm", env=self.without_slurm())
 
     def test_what_is_wrong_is_refused(self):
         for code, says, *words in (

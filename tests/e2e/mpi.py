@@ -63,6 +63,7 @@ int main(int count, char** words) {
 }
 """
 
+AS_ROOT = ["--allow-run-as-root"] if os.geteuid() == 0 else []
 OURS = ("mpirun", "orted", "sum", "trainyard")
 
 
@@ -144,10 +145,42 @@ class Local(MpiTest):
         self.assertEqual(self.log(run, 1), "1 of 2\n")
 
     def test_an_mpirun_of_the_users_own_is_left_alone(self):
-        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        done = self.submit_mpi("mpirun", *root, "--oversubscribe", "-np", 3, "./sum", ranks=1)
+        done = self.submit_mpi("mpirun", *AS_ROOT, "--oversubscribe", "-np", 3, "./sum", ranks=1)
         self.assertEqual(done.code, 0, done)
         self.assertEqual(done.out.count("of 3: sum 3"), 3, done)
+
+
+class Slots(MpiTest):
+    """Several nodes on this machine, without Slurm."""
+
+    def setUp(self):
+        super().setUp()
+        self.ok("compute", "create", "-n", "gpu", "--engine", "local", "--max-nodes", 3)
+        self.before = set(pathlib.Path("/dev/shm").iterdir())
+
+    def submit_mpi(self, *words, nodes=3):
+        return self.run_cli("submit", "--target", "gpu", "--nodes", nodes, "--processes-per-node", 2, "--distribution",
+                            "mpi", "--", *words)
+
+    def test_ranks_of_three_slots_are_one_world(self):
+        done = self.submit_mpi("./sum")
+        self.assertEqual(done.code, 0, done)
+        run = self.newest()
+        self.assertEqual((run["nodeCount"], run["nodes"]), (3, ["gpu-0", "gpu-1", "gpu-2"]))
+        for rank in range(6):
+            self.assertIn(f"rank {rank} of 6: sum 15 on here, {rank} {rank % 2}", self.log(run["id"], rank))
+        self.assertEqual(set(pathlib.Path("/dev/shm").iterdir()) - self.before, set())
+
+    def test_a_rank_that_fails_ends_the_others(self):
+        done = self.submit_mpi("./sum", "exit", 3, 7)
+        self.assertEqual(done.code, 7, done)
+        self.assertIn("rank 3 exited with code 7 on node gpu-1", self.newest()["error"])
+        self.assertEqual(set(pathlib.Path("/dev/shm").iterdir()) - self.before, set())
+
+    def test_an_mpirun_of_the_users_own_reaches_all_slots(self):
+        done = self.submit_mpi("mpirun", *AS_ROOT, "./sum")
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(done.out.count("of 6: sum 15"), 6, done)
 
 
 class Cluster(MpiTest, LabTest):
@@ -203,6 +236,15 @@ class Cluster(MpiTest, LabTest):
         self.assertEqual(self.finish(run)["status"], "Canceled")
         for rank in range(8):
             self.assertIn("saved", self.log(run, rank))
+
+    def test_an_mpirun_of_the_users_own_reaches_all_nodes(self):
+        # Its program is at the same path on every node; `-host` names nodes as Slurm does.
+        for words, count in ((["mpirun"], 8), (["mpiexec", "-host", "n1:1,n2:1", "-np", 2], 2)):
+            done = self.run_cli("submit", *self.words(*words, "sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK on $(hostname)"))
+            self.assertEqual(done.code, 0, done)
+            said = sorted(line for line in done.out.replace("[0] ", "").splitlines() if line.startswith("rank "))
+            self.assertEqual(said, [f"rank {rank} on n{rank * 4 // count + 1 if count == 8 else rank + 1}"
+                                    for rank in range(count)], done)
 
     def test_a_node_without_mpi_is_named_with_what_to_install(self):
         self.ok("compute", "create", "-n", "mixed", "--engine", "slurm", "--max-nodes", "2",

@@ -35,6 +35,19 @@ class Server(YardTest):
         self.assertEqual({"pid", "url", "socket", "version"} - status.keys(), set())
         self.assertNotIn("token", status)
 
+    def test_how_it_listens_is_kept(self):
+        self.ok("server", "start", "--listen", "0.0.0.0:0", "--insecure", "--advertise", "http://gpu-box:1234")
+        for _ in range(2):
+            self.ok("server", "stop")
+            self.ok("run", "list")  # Starts it.
+            self.assertEqual(self.server()["url"], "http://gpu-box:1234")
+        self.ok("server", "stop")
+        self.ok("server", "start", "--listen", "127.0.0.1")
+        self.assertTrue(self.server()["url"].startswith("http://127.0.0.1:"))
+        self.ok("server", "stop")
+        self.ok("run", "list")
+        self.assertTrue(self.server()["url"].startswith("http://127.0.0.1:"))
+
     def test_tcp_needs_a_token_but_for_health_and_version(self):
         self.ok("server", "start")
         self.assertEqual(self.get("/health")[0], 200)
@@ -145,7 +158,10 @@ class Server(YardTest):
 
     def test_workspaces_and_experiments(self):
         self.assertEqual([w["name"] for w in self.json("workspace", "list")], ["default"])
-        self.ok("workspace", "create", "-n", "lab", "-g", "group")
+        self.ok("workspace", "create", "--workspace_name", "lab", "-g", "group", "-l", "westeurope")
+        self.assertEqual(self.json("workspace", "show", "--workspace_name=lab")["location"], "westeurope")
+        self.assertEqual({w["name"]: w["location"] for w in self.json("workspace", "list")},
+                         {"default": "", "lab": "westeurope"})
         self.refused(5, "workspace", "create", "-n", "lab")
         self.ok("submit", "-w", "lab", "-e", "näme / any", "--", "true")
         self.assertEqual([e["name"] for e in self.json("experiment", "list", "-w", "lab")], ["näme / any"])

@@ -3,12 +3,14 @@ import json
 import pathlib
 import re
 import sys
+import time
 import unittest
 import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from lab_yard import LabTest
+from slurm_lab import SlurmLab
 from yard import YardTest, wait_until
 
 TRAIN = """
@@ -27,12 +29,25 @@ open("logs/train.log", "w").write("done\\n")
 """
 
 
+COUNT = """
+import signal, time
+got = []
+signal.signal(signal.SIGTERM, lambda *_: got.append(1))
+print("up", flush=True)
+while not got:
+    time.sleep(0.05)
+time.sleep(2)  # A second one would come by now.
+print("signals:", len(got), flush=True)
+"""
+
+
 class Slurm(LabTest):
     LAB = {"nodes": 4, "bare": "n4"}
     TARGET = ("--max-nodes", 4)
 
     def before_serving(self):
         self.write("train.py", TRAIN)
+        self.write("count.py", COUNT)
 
     def holding(self, name):
         """A command that says it runs and goes on until it is told."""
@@ -115,6 +130,42 @@ class Slurm(LabTest):
         self.assertIn("saved", self.ok("run", "logs", run))
         wait_until(lambda: not self.lab.run("squeue", "-h").strip(), "Slurm's queue is empty")
 
+    def test_sigterm_comes_once_whoever_ends_the_job(self):
+        self.ok("compute", "create", "-n", "setup", "--engine", "slurm", "--max-nodes", 2, "--setup", "true")
+        for target, nodes, how in (("lab", 1, "cancel"), ("lab", 1, "scancel"), ("lab", 2, "cancel"), ("lab", 2, "scancel"),
+                                   ("setup", 1, "scancel"), ("setup", 2, "scancel")):
+            with self.subTest(target=target, nodes=nodes, how=how):
+                run = self.submit("--target", target, "--nodes", nodes, "--", "python3", "count.py")
+                for rank in range(nodes):
+                    wait_until(lambda: "up" in self.ok("run", "logs", run, "--rank", rank), f"rank {rank} is up")
+                if how == "scancel":
+                    self.lab.run("scancel", "--me")
+                else:
+                    self.ok("run", "cancel", run)
+                for rank in range(nodes):
+                    said = wait_until(lambda: [line for line in self.ok("run", "logs", run, "--rank", rank).splitlines()
+                                               if line.startswith("signals:")], f"rank {rank} to say how many")
+                    self.assertEqual(said[:1], ["signals: 1"])
+                self.run_cli("run", "cancel", run)
+                self.finish(run)
+
+    def test_a_setup_that_runs_is_what_a_run_waits_for(self):
+        self.ok("compute", "create", "-n", "slow", "--engine", "slurm", "--setup", "until [ -e /tmp/go ]; do sleep 0.1; done")
+        run = self.submit("--target", "slow", "--", "true")
+        reason = wait_until(lambda: [r for r in [self.show(run)["reason"]] if "started" in r], "it is started")[0]
+        self.assertRegex(reason, r"^Slurm started it on n\d; the target's setup runs there$")
+        self.lab.exec_on(reason.split(";")[0].split()[-1], "touch", "/tmp/go")
+        self.assertEqual(self.finish(run)["status"], "Completed")
+
+    def test_nodes_are_shown_as_they_are_now(self):
+        self.json("compute", "list-nodes", "lab")
+        time.sleep(4)  # What was seen at first is too old now.
+        self.lab.drain("n2")
+        self.addCleanup(self.lab.resume, "n2")
+        node = self.json("compute", "list-nodes", "lab")[1]
+        self.assertEqual((node["name"], node["state"]), ("n2", "unusable"))
+        self.assertLessEqual(node["seen_seconds_ago"], 3)
+
     def test_a_server_that_was_killed_takes_its_runs_up_again(self):
         run = self.submit("--target", "lab", "--", "sh", "-c", "echo first; sleep 3; echo last; echo x > outputs/x")
         wait_until(lambda: "first" in self.ok("run", "logs", run), "it runs")
@@ -165,6 +216,21 @@ class Slurm(LabTest):
     def test_a_target_that_is_not_there_is_named_with_the_nearest(self):
         err = self.refused(4, "submit", "--target", "lob", "--", "true")
         self.assertIn("Did you mean 'lab'?", err)
+
+
+class ThisHost(YardTest):
+    """A Slurm whose nodes are this machine, and a server that listens on loopback, as it does by itself."""
+
+    def test_a_server_on_loopback_has_runs_there(self):
+        lab = SlurmLab(nodes=1, isolate=False)
+        self.addCleanup(lab.down)
+        lab.up()
+        self.env.update(lab.env)
+        made = self.json("compute", "create", "-n", "lab")
+        self.assertEqual(made["engine"], "slurm")
+        done = self.run_cli("submit", "--target", "lab", "--", "sh", "-c", "echo on $SLURMD_NODENAME")
+        self.assertEqual((done.code, done.out), (0, "on n1\n"), done)
+        self.ok("compute", "delete", "lab", "-y")
 
 
 class Loopback(YardTest):

@@ -322,6 +322,19 @@ class Venv(YardTest):
         self.ok("run", "cancel", run)
         self.run_cli("run", "wait", run, timeout=60)
         self.assertEqual(self.show(run)["status"], "Canceled")
+        # Nobody else waits for it: the build is stopped, and nothing of it stays.
+        wait_until(lambda: not [p for p in (self.home / "environments").iterdir() if ".new-" in p.name],
+                   "the build to be stopped", 15)
+
+    def test_a_cancel_leaves_the_build_to_another_run(self):
+        begun, go = self.slow_index()
+        words = ("submit", "--requirements", "requirements.txt", "--async", "--", "python", "show.py")
+        runs = [self.ok(*words).strip() for _ in range(2)]
+        self.assertTrue(begun.wait(60))
+        self.ok("run", "cancel", runs[0])
+        self.run_cli("run", "wait", runs[0], timeout=60)
+        go.set()
+        self.assertEqual(self.run_cli("run", "wait", runs[1], timeout=120).code, 0, self.show(runs[1]))
 
 
 if __name__ == "__main__":

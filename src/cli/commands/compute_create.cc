@@ -1,7 +1,6 @@
 // Computes made and changed, in the words of either generation.
 #include <cstdlib>
 
-#include "base/command.h"
 #include "cli/commands/commands.h"
 #include "cli/compute_options.h"
 #include "cli/compute_view.h"
@@ -18,7 +17,8 @@ constexpr Option kCreateOptions[] = {
     {"--file -f", Takes::value, "FILE", "A compute file; options win over it."},
     {"--set", Takes::list, "K=V", "Put this in the place of what the file says: max_instances=4"},
     {"--type -t", Takes::value, "TYPE", "amlcompute: a cluster; there is no other."},
-    {"--engine", Takes::value, "NAME", "What carries its runs: slurm; else what is found here."},
+    {"--engine", Takes::value, "NAME",
+     "slurm, or local: slots of the server's machine; else what it has."},
     {"--no-wait", Takes::nothing, "", "Taken from scripts for Azure; it takes no time here."},
     {"--location -l", Takes::value, "PLACE", kOfAzure},
     {"--tags --description", Takes::list, "TEXT", kOfAzure},
@@ -28,7 +28,8 @@ constexpr Option kCreateOptions[] = {
 };
 constexpr Option kFirstCreateOptions[] = {
     {"--name -n", Takes::value, "TEXT", "Its name."},
-    {"--engine", Takes::value, "NAME", "What carries its runs: slurm; else what is found here."},
+    {"--engine", Takes::value, "NAME",
+     "slurm, or local: slots of the server's machine; else what it has."},
     {"--no-wait", Takes::nothing, "", "Taken from scripts for Azure; it takes no time here."},
     {"--location -l", Takes::value, "PLACE", kOfAzure},
     {"--tags --tag --description", Takes::list, "TEXT", kOfAzure},
@@ -92,19 +93,38 @@ Result<ComputeSpec> finish_spec(const Context& context, ComputeSpec spec) {
     return fail(ErrorKind::invalid, "the compute has no name", "Give one with -n NAME.");
   }
   if (args.has("engine")) spec.engine = args.value("engine");
-  if (spec.engine.empty()) {
-    TRY_SET(spec.engine, default_engine(spec, find_program("sbatch")));
-  }
-  spec.slurm_conf = slurm_conf(spec);
-  TRY(check_compute(spec));
+  if (spec.engine != "local") spec.slurm_conf = slurm_conf(spec);
+  // Without one the server chooses it: whether there is Slurm is seen there.
+  ComputeSpec checked = spec;
+  if (checked.engine.empty()) checked.engine = "slurm";
+  TRY(check_compute(checked));
   return spec;
 }
 
-Result<int> create(Context& context, const ComputeSpec& spec) {
+// Another of that name with other settings: the second generation is told so, the first changes
+// those that are given.
+enum class IfOther { refuse, update };
+
+Result<Json> create_or_update(const Context& context, client::Api& api,
+                              const std::string& workspace, const ComputeSpec& spec) {
+  Result<Json> made = api.create_compute(workspace, spec);
+  if (made || made.error().kind != ErrorKind::conflict) return made;
+  const Result<Json> there = api.compute(workspace, spec.name);
+  if (!there) return made;
+  TRY_SET(const ComputeSpec before, wire::decode_compute_spec(*there));
+  TRY_SET(ComputeSpec after, with_settings(context.args(), before));
+  if (context.args().has("engine")) after.engine = context.args().value("engine");
+  const Json changes = changes_between(before, after);
+  return changes.empty() ? there : api.change_compute(workspace, spec.name, changes);
+}
+
+Result<int> create(Context& context, const ComputeSpec& spec, IfOther if_other) {
   warn_of_azure(context);
   TRY_SET(const std::string workspace, context.workspace());
   TRY_SET(client::Api * api, context.api());
-  TRY_SET(const Json compute, api->create_compute(workspace, spec));
+  TRY_SET(const Json compute, if_other == IfOther::update
+                                  ? create_or_update(context, *api, workspace, spec)
+                                  : api->create_compute(workspace, spec));
   if (const std::string trouble = cell_of(compute, "trouble"); !trouble.empty()) {
     context.warn(trouble + ". The compute is made; runs wait until it answers.");
   }
@@ -124,7 +144,7 @@ Result<int> compute_create(Context& context) {
   ComputeSpec spec{.engine = "", .idle_seconds = kIdleSeconds};
   TRY_SET(spec, read_file_of(context, std::move(spec)));
   TRY_SET(spec, finish_spec(context, std::move(spec)));
-  return create(context, spec);
+  return create(context, spec, IfOther::refuse);
 }
 
 Result<int> computetarget_create_amlcompute(Context& context) {
@@ -137,7 +157,7 @@ Result<int> computetarget_create_amlcompute(Context& context) {
   }
   TRY_SET(const ComputeSpec spec,
           finish_spec(context, ComputeSpec{.engine = "", .idle_seconds = kIdleSeconds}));
-  return create(context, spec);
+  return create(context, spec, IfOther::update);
 }
 
 Result<int> compute_update(Context& context) {

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "api/kept_network.h"
 #include "api/serve.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
@@ -7,7 +10,8 @@ namespace trainyard::cli {
 namespace {
 
 constexpr Option kServerRunRows[] = {
-    {"--listen", Takes::value, "HOST:PORT", "The TCP address; else 127.0.0.1 and the port it had."},
+    {"--listen", Takes::value, "HOST:PORT",
+     "The TCP address; else as the last time, at first 127.0.0.1."},
     {"--advertise", Takes::value, "URL", "How others reach it, where that is another address."},
     {"--tls-cert", Takes::value, "FILE", "Speak TLS on TCP with this certificate (PEM)."},
     {"--tls-key", Takes::value, "FILE", "The certificate's key (PEM)."},
@@ -52,6 +56,10 @@ Result<int> server_run(Context& context) {
   options.advertise = args.value("advertise");
   TRY_SET(options.tls.certificate, file_option(args, "tls-cert"));
   TRY_SET(options.tls.key, file_option(args, "tls-key"));
+  constexpr std::string_view kNetwork[] = {"listen", "advertise", "tls-cert", "tls-key",
+                                           "insecure"};
+  const bool told = std::ranges::any_of(kNetwork, [&](auto key) { return args.has(key); });
+  if (!told) TRY(api::use_kept_network(options));
   options.warn = [&](const std::string& words) { context.warn(words); };
   if (args.has("environments-max")) {
     TRY_SET(const int64_t most, parse_size(args.value("environments-max"), "--environments-max"));

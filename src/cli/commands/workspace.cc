@@ -7,7 +7,7 @@ namespace {
 
 constexpr Option kWorkspaceCreateRows[] = {
     {"--exist-ok", Takes::nothing, "", "Be content with one that is there."},
-    {"--location -l", Takes::value, "PLACE", "Taken from scripts for Azure; without meaning here."},
+    {"--location -l", Takes::value, "PLACE", "Kept and shown; it has no other meaning here."},
     {"--image-build-compute -i", Takes::value, "COMPUTE",
      "Where environments of runs for elsewhere are built; else on the server."},
     {"--access", Takes::value, "WHOM", "everyone or members: whom it lets in (default: everyone)."},
@@ -38,8 +38,8 @@ std::string retention_words(int64_t duration) {
 View workspace_view() {
   return {.table = [](const Json& value) {
     static constexpr std::string_view kKeys[] = {
-        "name",      "access",        "retention",      "createdBy",
-        "createdAt", "resourceGroup", "subscriptionId", "imageBuildCompute"};
+        "name",          "access",         "retention",         "createdBy", "createdAt",
+        "resourceGroup", "subscriptionId", "imageBuildCompute", "location"};
     Json shown = value.is_array() ? value : Json::array({value});
     for (Json& workspace : shown) {
       workspace["retention"] = retention_words(workspace.value("retentionSeconds", int64_t{0}));
@@ -90,6 +90,7 @@ Result<int> workspace_create(Context& context) {
   TRY_SET(workspace.name, must_be_named(context));
   workspace.subscription_id = context.args().value("subscription-id");
   workspace.resource_group = context.args().value("resource-group");
+  workspace.location = context.args().value("location");
   const std::string compute = context.args().value("image-build-compute");
   workspace.image_build_compute = compute;
   TRY_SET(workspace.access, access_from(context.args().value("access", "everyone")));

@@ -122,8 +122,8 @@ std::string Book::waits_for(const AttemptId& attempt, WallTime now,
       return away.empty() ? "is being looked for in Slurm" : away;
     case Stage::placed: {
       if (!entry.job) return away.empty() ? "Slurm has it" : away;
-      const std::string words =
-          words_for(*entry.job, count_nodes(nodes_, entry.job->partition), now);
+      const std::string words = words_for(*entry.job, count_nodes(nodes_, entry.job->partition),
+                                          now, patience_.has_setup);
       return away.empty() ? words : words + " (as seen last: " + away + ")";
     }
     case Stage::gone:

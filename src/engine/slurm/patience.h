@@ -28,6 +28,7 @@ struct Patience {
   seconds confused{120};
   // Nodes are brought up by need: what cannot be for want of nodes may yet be.
   bool nodes_come = false;
+  bool has_setup = false;  // A job runs the target's setup before its supervisor reports.
 };
 
 }  // namespace trainyard::engine::slurm

@@ -88,7 +88,7 @@ class Talk {
       if (sent <= 0) break;
       fed_ += static_cast<size_t>(sent);
     }
-    if (!options_.wanted) in_.reset();
+    if (!options_.wanted && !options_.keeps_input) in_.reset();
   }
 
   void drain() {

@@ -24,6 +24,7 @@ struct ProgramOptions {
   std::vector<std::string> command;  // An absolute path first.
   std::map<std::string, std::string> environment;
   std::string input;
+  bool keeps_input = false;  // Its standard input stays open, so that it sees the end of ours.
   seconds timeout{15};
   int stop_fd = -1;  // Readable: no longer wanted. -1: none.
   // Of one that prints as it goes: what is on its standard output, which is not kept then.

@@ -171,7 +171,7 @@ Numbers count_nodes(const std::vector<Node>& nodes, std::string_view partition) 
   return numbers;
 }
 
-std::string words_for(const Job& job, const Numbers& numbers, WallTime now) {
+std::string words_for(const Job& job, const Numbers& numbers, WallTime now, bool has_setup) {
   switch (phase_of(job.state)) {
     case Phase::waiting:
       break;
@@ -180,7 +180,9 @@ std::string words_for(const Job& job, const Numbers& numbers, WallTime now) {
         return "Slurm makes its nodes ready: " + job.node_list;
       }
       if (job.state == "SUSPENDED" || job.state == "STOPPED") return "is suspended by Slurm";
-      return "Slurm started it on " + job.node_list + "; its supervisor has not reported yet";
+      return "Slurm started it on " + job.node_list +
+             (has_setup ? "; the target's setup runs there"
+                        : "; its supervisor has not reported yet");
     case Phase::ending:
     case Phase::ended:
       return "its Slurm job has ended: " + job.state;

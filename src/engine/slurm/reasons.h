@@ -21,7 +21,8 @@ Numbers count_nodes(const std::vector<Node>& nodes, std::string_view partition);
 
 // Why a job waits, in words and numbers: "waits for 4 nodes: 1 idle of 6, 5 in use; Slurm expects
 // it to start at 14:05 UTC". A reason that is not known is shown as Slurm says it.
-std::string words_for(const Job& job, const Numbers& numbers, WallTime now);
+// `has_setup`: a job runs the target's setup first.
+std::string words_for(const Job& job, const Numbers& numbers, WallTime now, bool has_setup = false);
 
 // Whether a job that waits for this will wait forever, unless somebody changes the cluster.
 bool is_never(std::string_view reason);

@@ -88,6 +88,8 @@ TEST_CASE("a job that has its nodes says which") {
   job.state = "RUNNING";
   CHECK(words_for(job, kBusy, kNow) ==
         "Slurm started it on n[1-4]; its supervisor has not reported yet");
+  CHECK(words_for(job, kBusy, kNow, true) ==
+        "Slurm started it on n[1-4]; the target's setup runs there");
   job.state = "CONFIGURING";
   CHECK(words_for(job, kBusy, kNow) == "Slurm makes its nodes ready: n[1-4]");
 }

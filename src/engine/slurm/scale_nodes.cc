@@ -194,7 +194,7 @@ void ScaleNodes::set(Entry& entry, Is is, SteadyTime now) {
 
 // ---- telling ----
 
-std::vector<ScaleNode> ScaleNodes::view() const {
+std::vector<ScaleNode> ScaleNodes::view(SteadyTime now) const {
   std::vector<ScaleNode> nodes;
   for (const std::string& name : order_) {
     const Entry& entry = entries_.at(name);
@@ -205,6 +205,7 @@ std::vector<ScaleNode> ScaleNodes::view() const {
     node.since = entry.since;
     node.busy = silent || !entry.other.empty();
     node.at_work = entry.work != Work::none || entry.lost;
+    node.slow = entry.work == Work::up && now - entry.work_since >= patience_.slow;
     node.not_before = entry.not_before;
     node.trouble = entry.trouble;
     node.cpus = entry.seen.cpus;
@@ -223,10 +224,10 @@ std::vector<ScaleNode> ScaleNodes::view() const {
   return nodes;
 }
 
-std::vector<NodeState> ScaleNodes::states() const {
+std::vector<NodeState> ScaleNodes::states(SteadyTime now) const {
   using State = NodeState::Is;
   std::vector<NodeState> states;
-  for (const ScaleNode& node : view()) {
+  for (const ScaleNode& node : view(now)) {
     const Entry& entry = entries_.at(node.name);
     NodeState state;
     state.name = node.name;
@@ -242,8 +243,11 @@ std::vector<NodeState> ScaleNodes::states() const {
         break;
       case Is::coming:
         state.is = State::starting;
-        state.reason = entry.work == Work::up ? "its program runs"
-                                              : "its program has ended; Slurm does not see it yet";
+        state.reason =
+            entry.work == Work::up
+                ? "its program has run for " +
+                      format_duration(std::chrono::floor<seconds>(now - entry.work_since))
+                : "its program has ended; Slurm does not see it yet";
         break;
       case Is::up:
         state.is = entry.sorted.kind == Kind::busy && entry.seen.state != "planned" ? State::running

@@ -17,6 +17,7 @@ namespace trainyard::engine::slurm {
 // How long nodes are waited for.
 struct ScalePatience {
   seconds program{900};  // For a program that brings a node up or down.
+  seconds slow{120};     // For one that brings a node up, until another node is tried.
   seconds come{600};     // Then, for Slurm to see the node.
   seconds resume{3};     // Between two tries to have Slurm take it.
   seconds silent{10};    // Of a node that was up and does not answer, until it does not count;
@@ -64,8 +65,8 @@ class ScaleNodes {
   void saw(const std::vector<Node>& nodes, const std::map<std::string, std::string>& others,
            SteadyTime begun, SteadyTime now);
 
-  std::vector<ScaleNode> view() const;
-  std::vector<NodeState> states() const;
+  std::vector<ScaleNode> view(SteadyTime now) const;
+  std::vector<NodeState> states(SteadyTime now) const;
   bool anything_on() const;   // Or on its way, up or down.
   bool anything_due() const;  // A program works, or a node is awaited.
 

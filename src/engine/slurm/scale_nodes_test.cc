@@ -30,9 +30,9 @@ struct NodesYard {
   void saw(const Node& one, int second) { nodes.saw({one}, {}, at(second), at(second)); }
   ScaleNode look(const Node& one, int second) {
     saw(one, second);
-    return nodes.view().at(0);
+    return nodes.view({}).at(0);
   }
-  NodeState state() { return nodes.states().at(0); }
+  NodeState state() { return nodes.states({}).at(0); }
 };
 
 const std::string kOff = "trainyard:srv1:off";
@@ -69,6 +69,18 @@ TEST_CASE("a node is known by Slurm's state and by the reason that we gave it") 
   CHECK(sort_node(cloud, "srv1").kind == Kind::unusable);
 }
 
+TEST_CASE("a node whose program takes long is slow until that has ended") {
+  NodesYard yard;
+  yard.saw(node("n1", "down", kOff), 0);
+  yard.nodes.begin_up("n1", at(1));
+  yard.saw(node("n1", "down", kOff), 2);
+  CHECK_FALSE(yard.nodes.view(at(120))[0].slow);
+  CHECK(yard.nodes.view(at(121))[0].slow);
+  CHECK(yard.nodes.states(at(121))[0].reason == "its program has run for 2:00");
+  yard.nodes.ended_up("n1", {}, at(122));
+  CHECK_FALSE(yard.nodes.view(at(122))[0].slow);
+}
+
 TEST_CASE("a node comes up when its program has ended and Slurm shows it") {
   NodesYard yard;
   CHECK(yard.look(node("n1", "down", kOff), 0).is == Is::off);
@@ -77,7 +89,7 @@ TEST_CASE("a node comes up when its program has ended and Slurm shows it") {
   yard.nodes.begin_up("n1", at(1));
   CHECK(yard.nodes.anything_on());
   CHECK(yard.look(node("n1", "down", kOff), 2).is == Is::coming);
-  CHECK(yard.nodes.view()[0].at_work);
+  CHECK(yard.nodes.view({})[0].at_work);
   CHECK(yard.state().is == NodeState::Is::starting);
   yard.nodes.ended_up("n1", {}, at(10));
   CHECK(yard.nodes.take_resumes(at(10)).empty());  // It was told a moment ago.
@@ -101,12 +113,12 @@ TEST_CASE("a node that does not come is told, taken down, and waited for ever lo
   yard.nodes.ended_up("n1", fail(ErrorKind::unavailable, "exit 1: no quota"), at(5));
   CHECK(yard.nodes.take_told() == Names{"node n1 did not come: exit 1: no quota"});
   CHECK(yard.nodes.take_lost() == Names{"n1"});
-  CHECK(yard.nodes.view()[0].is == Is::off);
-  CHECK(yard.nodes.view()[0].not_before == at(35));
+  CHECK(yard.nodes.view({})[0].is == Is::off);
+  CHECK(yard.nodes.view({})[0].not_before == at(35));
   yard.nodes.begin_down("n1", at(5));
   CHECK(yard.nodes.take_lost().empty());
-  CHECK(yard.nodes.view()[0].is == Is::off);  // Not counted.
-  CHECK(yard.nodes.view()[0].at_work);
+  CHECK(yard.nodes.view({})[0].is == Is::off);  // Not counted.
+  CHECK(yard.nodes.view({})[0].at_work);
   yard.nodes.ended_down("n1", ScaleNodes::Left::yes, at(6));
   const ScaleNode off = yard.look(node("n1", "drained", kOff), 7);
   CHECK_FALSE(off.at_work);
@@ -118,7 +130,7 @@ TEST_CASE("a node that does not come is told, taken down, and waited for ever lo
   yard.nodes.ended_up("n1", {}, at(41));
   CHECK(yard.look(node("n1", "idle*"), 100).is == Is::coming);
   CHECK(yard.look(node("n1", "idle*"), 101).is == Is::off);
-  CHECK(yard.nodes.view()[0].not_before == at(161));
+  CHECK(yard.nodes.view({})[0].not_before == at(161));
   REQUIRE(yard.nodes.take_told().size() == 1);
   // It comes all the same when its time has come, and all is forgotten.
   yard.nodes.begin_down("n1", at(101));
@@ -126,7 +138,7 @@ TEST_CASE("a node that does not come is told, taken down, and waited for ever lo
   yard.nodes.begin_up("n1", at(161));
   yard.nodes.ended_up("n1", {}, at(162));
   CHECK(yard.look(node("n1", "idle"), 163).trouble.empty());
-  CHECK(yard.nodes.view()[0].not_before == SteadyTime{});
+  CHECK(yard.nodes.view({})[0].not_before == SteadyTime{});
 }
 
 TEST_CASE("since when a node is idle is when it was last in use") {
@@ -143,7 +155,7 @@ TEST_CASE("one missed answer makes no node a lost one, several do") {
   NodesYard yard;
   yard.saw(node("n1", "idle"), 0);
   CHECK(yard.look(node("n1", "idle*"), 5).is == Is::up);
-  CHECK(yard.nodes.view()[0].busy);
+  CHECK(yard.nodes.view({})[0].busy);
   CHECK(yard.look(node("n1", "idle*"), 12).is == Is::off);
 }
 
@@ -157,7 +169,7 @@ TEST_CASE("a node that was up and stays away is taken down, once, and can come a
   yard.saw(node("n1", "down*", "Not responding"), 300);
   CHECK(yard.nodes.take_lost() == Names{"n1"});
   CHECK(yard.nodes.take_told() == Names{"node n1 does not answer and is taken down"});
-  CHECK(yard.nodes.view()[0].is == Is::off);
+  CHECK(yard.nodes.view({})[0].is == Is::off);
   yard.nodes.begin_down("n1", at(300));
   yard.nodes.ended_down("n1", ScaleNodes::Left::yes, at(301));
   const ScaleNode off = yard.look(node("n1", "drained", kOff), 302);
@@ -206,17 +218,17 @@ TEST_CASE("what Slurm showed before we changed a node does not count") {
   yard.nodes.begin_down("n1", at(1));
   yard.nodes.ended_down("n1", ScaleNodes::Left::yes, at(3));
   yard.nodes.saw({node("n1", "drained", kLeaves)}, {}, at(2), at(4));
-  CHECK(yard.nodes.view()[0].is == Is::off);
+  CHECK(yard.nodes.view({})[0].is == Is::off);
 }
 
 TEST_CASE("nodes of another compute are used and not brought up or down") {
   NodesYard yard;
   const std::map<std::string, std::string> others{{"n1", "lab"}, {"n2", "lab"}};
   yard.nodes.saw({node("n1", "idle"), node("n2", "down", kOff)}, others, at(0), at(0));
-  CHECK(yard.nodes.view()[0].is == Is::up);
-  CHECK(yard.nodes.view()[0].busy);
-  CHECK(yard.nodes.view()[1].is == Is::unusable);
-  CHECK(yard.nodes.view()[1].trouble.find("lab") != std::string::npos);
+  CHECK(yard.nodes.view({})[0].is == Is::up);
+  CHECK(yard.nodes.view({})[0].busy);
+  CHECK(yard.nodes.view({})[1].is == Is::unusable);
+  CHECK(yard.nodes.view({})[1].trouble.find("lab") != std::string::npos);
 }
 
 TEST_CASE("nodes that nobody brings up are shown as Slurm has them") {

@@ -14,9 +14,10 @@ using Is = ScaleNode::Is;
 // After a gap between two rounds (a Slurm that did not answer) nobody was slow.
 constexpr seconds kGap{15};
 
-// The first to be taken: what is up, what comes, what can be called back, what is off.
-enum class Rank { up, coming, returning, off, none };
-constexpr Rank kRanks[] = {Rank::up, Rank::coming, Rank::returning, Rank::off};
+// The first to be taken: what is up, what comes, what can be called back, what is off, what is slow
+// to come.
+enum class Rank { up, coming, returning, off, slow, none };
+constexpr Rank kRanks[] = {Rank::up, Rank::coming, Rank::returning, Rank::off, Rank::slow};
 
 }  // namespace
 
@@ -120,7 +121,7 @@ Rank ScalePolicy::Round::rank_of(const Room& room) const {
     case Is::up:
       return Rank::up;
     case Is::coming:
-      return Rank::coming;
+      return room.node->slow ? Rank::slow : Rank::coming;
     case Is::leaving:
       if (room.started) return Rank::coming;
       return limits_.paused || room.node->at_work ? Rank::none : Rank::returning;

@@ -25,6 +25,7 @@ struct ScaleNode {
   SteadyTime since{};        // When it came to be so; of one that is up: when it was last in use.
   bool busy = false;         // up: somebody's job is there, or is to be: it is never taken down.
   bool at_work = false;      // A program of ours works on it.
+  bool slow = false;         // coming: for longer than usual, so that others are tried first.
   SteadyTime not_before{};   // Not tried until then: off, to bring it up; leaving, to take it down.
   std::string trouble;       // Why it did not come the last time, or what makes it unusable.
   int cpus = 0;              // 0: not known.
@@ -68,7 +69,8 @@ struct ScaleDecision {
 //   when min_nodes are up; paused: brings up none, and there is no minimum;
 // - a node in use is never taken down, nor one that a job waits for;
 // - nodes for a job of several are brought up when all can be had, and not held beyond a limit;
-// - of nodes that did not come, none is tried before its time; others are tried in their place.
+// - of nodes that did not come, none is tried before its time; others are tried in their place, and
+//   in that of one that is slow to come.
 class ScalePolicy {
  public:
   // `wants` in the order in which Slurm will start them.

@@ -56,6 +56,19 @@ struct PolicyYard {
 
 }  // namespace
 
+TEST_CASE("another node is tried where one is slow to come, and there are no more than the most") {
+  PolicyYard yard;
+  std::vector<ScaleNode> nodes = all(Is::off);
+  nodes[0].is = Is::coming;
+  CHECK(yard.decide(nodes, {want("a")}).up.empty());
+  nodes[0].slow = true;
+  CHECK(yard.decide(nodes, {want("a")}).up == Names{"n2"});
+  nodes[1].is = Is::coming;
+  CHECK(yard.decide(nodes, {want("a")}).up.empty());
+  yard.limits.max_nodes = 2;
+  CHECK(yard.decide(nodes, {want("a"), want("b")}).up.empty());
+}
+
 TEST_CASE("nodes come up for what waits, as many as that needs and no more than the most") {
   PolicyYard yard;
   CHECK(yard.decide(all(Is::off), {}).up.empty());

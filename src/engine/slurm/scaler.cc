@@ -18,6 +18,10 @@ constexpr seconds kStepOften{1};     // While nodes are up or on their way.
 constexpr seconds kStepSeldom{30};
 constexpr size_t kFailureWordsMax = 300;  // Of a program, in a message of ours.
 constexpr const char* kShell = "/bin/sh";
+// A program ends with the server, however that ends: a server that is killed closes the standard
+// input, and the whole process group is killed.
+constexpr const char* kGuard =
+    "exec 3<&0 </dev/null; { read -r end <&3; kill -KILL 0; } & trap \"kill $!\" EXIT\n";
 constexpr const char* kProgramPlaces = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 // The last line that a program said, which is mostly why it failed.
@@ -100,7 +104,7 @@ SteadyTime Scaler::step(const std::vector<ScaleWant>& wants) {
   {
     std::lock_guard lock(mutex_);
     if (!seen_ || stopped_) return again;
-    ScaleDecision decision = policy_.decide(limits_, nodes_.view(), wants, now);
+    ScaleDecision decision = policy_.decide(limits_, nodes_.view(now), wants, now);
     words_ = std::move(decision.words);
     wanted_ = decision.wanted;
     for (const std::string& name : decision.up) starts.emplace_back(name, true);
@@ -144,7 +148,7 @@ std::string Scaler::words(const std::string& want) const {
 
 NodesSeen Scaler::nodes() const {
   std::lock_guard lock(mutex_);
-  return {.nodes = nodes_.states(), .wanted = wanted_, .trouble = trouble_};
+  return {.nodes = nodes_.states(options_.clock.steady()), .wanted = wanted_, .trouble = trouble_};
 }
 
 void Scaler::tell(const std::vector<std::string>& told) {
@@ -211,7 +215,8 @@ Result<Scaler::Left> Scaler::leave(const std::string& name) {
 Status Scaler::run_program(const std::string& program, const std::string& name) {
   ProgramOptions options;
   // A shell's words, so that a program may have options; the node's name is its last argument.
-  options.command = {kShell, "-c", program + " \"$1\"", kShell, name};
+  options.command = {kShell, "-c", kGuard + program + " \"$1\" 3<&-", kShell, name};
+  options.keeps_input = true;
   options.timeout = options_.patience.program;
   options.stop_fd = stop_.get();
   options.environment = program_environment(options_.compute);

@@ -1,0 +1,1 @@
+ALTER TABLE workspaces ADD COLUMN location TEXT NOT NULL DEFAULT '';
