@@ -83,7 +83,8 @@ TEST_CASE("slots come up with runs and go off after the idle time") {
   CHECK(yard.states() == "iir-");
   yard.clock.advance(seconds(61));
   CHECK(yard.states() == "--r-");
-  yard.slots->change({.compute = {.name = "gpu", .min_nodes = 2, .max_nodes = 2}});
+  yard.slots->change(
+      {.compute = {.name = "gpu", .min_nodes = 2, .max_nodes = 2, .idle_seconds = 60}});
   CHECK(yard.states() == "i-r");  // The one that is used stays until its run has ended.
   yard.slots->pause(true);
   CHECK(yard.states() == "--r");

@@ -199,7 +199,7 @@ class World {
       want.each.cpus = job.cpus;
       wants.push_back(want);
     }
-    const ScaleDecision decision = policy_.decide(limits_, nodes_->view(), wants, at(now_));
+    const ScaleDecision decision = policy_.decide(limits_, nodes_->view(at(now_)), wants, at(now_));
     for (const std::string& name : decision.up) bring_up(name);
     for (const std::string& name : decision.down) {
       ++downs;
@@ -241,7 +241,7 @@ class World {
 
   void check() {
     int on = 0;
-    for (const ScaleNode& node : nodes_->view()) {
+    for (const ScaleNode& node : nodes_->view(at(now_))) {
       on += node.is == Is::up || node.is == Is::coming || node.is == Is::leaving ? 1 : 0;
     }
     REQUIRE(on <= limits_.max_nodes);
