@@ -27,10 +27,11 @@ def main(words: "list[str] | None" = None) -> int:
 def _parser() -> "argparse.ArgumentParser":
     parser = argparse.ArgumentParser(
         prog="python -m trainyard", description="Submit and read runs of a Trainyard server.",
-        epilog="The server: --server or TRAINYARD_SERVER, with TRAINYARD_TOKEN; else this "
-               "machine's own.")
+        epilog="The server: --server or TRAINYARD_SERVER, with TRAINYARD_TOKEN; else that of "
+               "TRAINYARD_HOME, of trainyard login, or this machine's own.")
     parser.add_argument("--server", help="its address: https://host")
-    parser.add_argument("-w", "--workspace-name", help="else the one the folder is attached to")
+    parser.add_argument("-w", "--workspace-name", help="else the one the folder is attached to, "
+                        "else the one of trainyard configure")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="action")
     commands.required = True  # As an argument it is new in Python 3.7.
 
@@ -72,10 +73,12 @@ def _parser() -> "argparse.ArgumentParser":
 
 
 def _workspace(options):
+    from .settings import saved_workspace
     from .workspace import Workspace, find_config
-    if options.workspace_name or find_config(None) is None:
-        return Workspace(workspace_name=options.workspace_name or "default", server=options.server)
-    return Workspace.from_config(server=options.server)
+    if not options.workspace_name and find_config(None) is not None:
+        return Workspace.from_config(server=options.server)
+    name = options.workspace_name or saved_workspace() or "default"
+    return Workspace(workspace_name=name, server=options.server)
 
 
 def _submit(options) -> int:

@@ -4,6 +4,7 @@ import os
 
 from .errors import Unavailable
 from .server import Server
+from .settings import find_address
 
 _START_MAX_S = 60
 
@@ -15,17 +16,17 @@ def home_folder() -> str:
 
 
 def find_server(server: "str | None" = None, token: "str | None" = None) -> "Server":
-    """The server by its address or TRAINYARD_SERVER, with TRAINYARD_TOKEN; else the one of this
+    """The server by its address, TRAINYARD_SERVER or ``trainyard login``; else the one of this
     machine, which is started when it does not run and the program ``trainyard`` is there."""
-    url = server or os.environ.get("TRAINYARD_SERVER")
+    url, token = find_address(server, token)
     if url:
-        return Server(url, token or os.environ.get("TRAINYARD_TOKEN") or "")
+        return Server(url, token)
     import socket
     if not hasattr(socket, "AF_UNIX") or os.name == "nt":
         raise Unavailable("no server was named",
                           "Set TRAINYARD_SERVER to its address and TRAINYARD_TOKEN to your token.")
     home = home_folder()
-    return Server(token=token or "", unix_socket=os.path.join(home, "socket"),
+    return Server(token=token, unix_socket=os.path.join(home, "socket"),
                   start=lambda: start_server(home))
 
 

@@ -203,7 +203,7 @@ class Server:
 
     def _lost(self, why: object) -> "Unavailable":
         where = self.unix_socket or self.url
-        hint = "Is the server running, and TRAINYARD_SERVER its address?"
+        hint = "Is the server running, and its address right (TRAINYARD_SERVER, trainyard login)?"
         if self.unix_socket:
             hint = "Start it with: trainyard server start"
         if "CERTIFICATE_VERIFY_FAILED" in str(why):

@@ -17,9 +17,9 @@ _PLACES = (os.path.join(".azureml", "config.json"), os.path.join("aml_config", "
 class Workspace:
     """A workspace of a server. Nothing is asked of the server before it is needed.
 
-    The server is ``server`` with ``token``, else TRAINYARD_SERVER with TRAINYARD_TOKEN, else the
-    one of this machine. ``subscription_id`` and ``resource_group`` are kept and shown; they may be
-    anything.
+    The server is ``server`` with ``token``, else TRAINYARD_SERVER with TRAINYARD_TOKEN, else that
+    of TRAINYARD_HOME, else that of ``trainyard login``, else the one of this machine.
+    ``subscription_id`` and ``resource_group`` are kept and shown; they may be anything.
     """
 
     def __init__(self, subscription_id: "str | None" = None, resource_group: "str | None" = None,
@@ -39,8 +39,9 @@ class Workspace:
         ``aml_config/config.json`` in ``path`` (a folder or that file; by default the current
         folder) or above it.
 
-        Without such a file it is the run's own workspace in a run, and ``default`` where a server
-        was named; else ``ConfigNotFound`` (a FileNotFoundError).
+        Without such a file it is the run's own workspace in a run, else the one saved by
+        ``trainyard configure``, else ``default`` where a server is named, by ``trainyard login``
+        too; else ``ConfigNotFound`` (a FileNotFoundError).
         """
         file = find_config(path)
         if file is not None:
@@ -48,8 +49,11 @@ class Workspace:
         name = os.environ.get("AZUREML_ARM_WORKSPACE_NAME")
         if path is None and os.environ.get("TRAINYARD_RUN_ID") and name:
             return Workspace(workspace_name=name, server=server, token=token)
-        if path is None and (server or os.environ.get("TRAINYARD_SERVER")):
-            return Workspace(server=server, token=token)
+        if path is None:
+            from .settings import find_address, saved_workspace
+            name = saved_workspace()
+            if name or find_address(server, token)[0]:
+                return Workspace(workspace_name=name or "default", server=server, token=token)
         raise ConfigNotFound(
             f"no .azureml/config.json in {os.path.abspath(path or '.')} or above it",
             "Attach the folder with: trainyard folder attach -w NAME, or name the workspace: "

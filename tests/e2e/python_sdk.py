@@ -278,6 +278,42 @@ assert list(ws.experiments) == ['exp']
         done = self.python("Workspace().get_details()", env=dict(env, TRAINYARD_TOKEN="wrong"), check=False)
         self.assertIn("trainyard.errors.Denied", done.stderr)
 
+    def test_the_server_of_a_login_is_used(self):
+        self.ok("server", "start")
+        status = self.json("server", "status", "--show-token")
+        url, token = status["url"], status["token"]
+        user = {"HOME": str(self.scratch / "user"), "TRAINYARD_HOME": ""}
+        self.ok("login", url, env=dict(user, TRAINYARD_TOKEN=token))
+        where = "print(Workspace.get('default')._server().url)"
+        run = self.python("run = Experiment(Workspace.from_config(), 'saved').submit(command='true')\n"
+                          "run.wait_for_completion()\nprint(run.id)", env=user).strip()
+        self.assertEqual(self.show(run)["status"], "Completed")
+        listed = subprocess.run([sys.executable, "-m", "trainyard", "runs"], cwd=self.code, text=True, timeout=60,
+                                capture_output=True, env=dict(self.env, PYTHONPATH=str(PACKAGE), **user))
+        self.assertIn(run, listed.stdout, listed)
+        # A token belongs to its address: a variable's to TRAINYARD_SERVER, a saved one to its own.
+        self.assertEqual(self.python(where, env=dict(user, TRAINYARD_TOKEN="wrong")), url + "\n")
+        self.assertEqual(self.python(where, env=dict(user, TRAINYARD_SERVER=url)), url + "\n")
+        denied = "trainyard.errors.Denied"
+        for wrong in ({"TRAINYARD_SERVER": url, "TRAINYARD_TOKEN": "wrong"},
+                      {"TRAINYARD_SERVER": url.replace("127.0.0.1", "localhost")}):
+            self.assertIn(denied, self.python(where, env=dict(user, **wrong), check=False).stderr)
+            self.assertEqual(self.run_cli("experiment", "list", env=dict(user, **wrong)).code, 3)
+        # A home that is named has its own server, which is not started for the user's default home.
+        self.assertEqual(self.python(where), "\n")
+        self.assertFalse((self.scratch / "user" / ".trainyard" / "socket").exists())
+        self.ok("workspace", "create", "-n", "lab")
+        self.ok("configure", "--defaults", "workspace=lab", env=user)
+        self.assertEqual(self.python("print(Workspace.from_config().name)", env=user), "lab\n")
+        self.ok("logout", env=user)
+        done = self.python(where, env=dict(user, PATH="/nonexistent"), check=False)
+        self.assertIn(".trainyard/socket does not answer", done.stderr)
+        settings = self.scratch / "config/trainyard/settings.json"
+        settings.write_text("nonsense")
+        done = self.python(where, env=user, check=False)
+        settings.unlink()
+        self.assertIn("settings.json: not a JSON object", done.stderr)
+
     def test_the_small_command_line(self):
         self.write("train.py", "print('hello')\nraise SystemExit(4)\n")
         env = dict(self.env, PYTHONPATH=str(PACKAGE))
