@@ -31,7 +31,7 @@ std::string note_of_failure(const Context& context) {
   const std::string text =
       read_file(context.layout.note(std::to_string(failed->rank))).value_or("");
   std::string note(trim(text));
-  if (note.empty()) return missing_module_advice(lines_of(context, *failed));
+  if (note.empty()) return missing_module_advice(context.facts.last_lines);
   if (!note.ends_with(container::kBubblewrapFailed)) return note;
   for (const std::string& line : split(context.facts.last_lines, '\n')) {
     if (line.starts_with(container::kBubblewrapSays)) return note + ": " + line;
