@@ -156,7 +156,7 @@ TEST_CASE("what was downloaded and is registered again does the same") {
   Environment image;
   image.name = "mine";
   image.recipe.kind = EnvironmentKind::container;
-  image.recipe.image = "debian:12";
+  image.recipe.image = "r.example/debian:12";
   image.arguments = {"--ipc", "host"};
   image.shm_size = "2g";
   image.registry = {"r.example", "ada", "registry-r.example-ada"};
