@@ -198,7 +198,7 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
   if (slot && slot != job) return slot->stand(wanted.log_from, asker);  // Another was quicker.
   slot = std::make_shared<Job>(wanted, ++builds_, parts_, stopping_);
   Job& begun = *slot;
-  begun.thread = std::jthread([this, &begun] {
+  begun.thread = std::jthread([this, &begun, number = builds_.load()] {
     Result<Realised> made = make(begun);
     if (made) {
       if (Status replaced = replace(begun.wanted); !replaced) {
@@ -210,10 +210,13 @@ Result<Environments::Stand> Environments::stand(const Wanted& wanted) {
                       {{"hash", begun.wanted.environment.hash}, {"error", made.error().message}});
     }
     begun.end(std::move(made));
-    // Never the one that is waited for, though it alone be more than may be kept.
-    const auto waited_for = shelf_.find(begun.wanted.environment.hash);
-    if (waited_for && *waited_for) compile(begun.wanted.environment, **waited_for);
-    trim();
+    {
+      // Never the one that is waited for, though it alone be more than may be kept.
+      const auto waited_for = shelf_.find(begun.wanted.environment.hash);
+      if (waited_for && *waited_for) compile(begun.wanted.environment, **waited_for);
+      trim();
+    }
+    if (builds_ != number) trim();  // A later one may have found this one being compiled.
   });
   return begun.stand(0, asker);
 }

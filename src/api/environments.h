@@ -137,7 +137,7 @@ class Environments {
   std::optional<env::Sandbox> sandbox_;  // Held by sandbox_mutex_; once it is known to work.
   std::mutex roots_;                     // One image is unpacked at a time.
   std::mutex mutex_;
-  int64_t builds_ = 0;                                // Held by mutex_: how many were begun.
+  std::atomic<int64_t> builds_ = 0;                   // How many were begun.
   std::map<std::string, std::shared_ptr<Job>> jobs_;  // Held by mutex_; by need and hash.
 };
 

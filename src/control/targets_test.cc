@@ -178,7 +178,8 @@ TEST_CASE("slots are given to one run each, and their GPUs to nobody else on the
   CHECK(yard.run("wide").attempts.front().gpus.size() == 2);
   CHECK(yard.status("here") == RunStatus::provisioning);
   std::vector<int> all = yard.run("wide").attempts.front().gpus;
-  for (const int device : yard.run("here").attempts.front().gpus) all.push_back(device);
+  const std::vector<int> others = yard.run("here").attempts.front().gpus;
+  all.insert(all.end(), others.begin(), others.end());
   std::ranges::sort(all);
   CHECK(all == std::vector{0, 1, 2});
   // One that lacks GPUs alone lets by those that want none.

@@ -268,9 +268,9 @@ TEST_CASE("a rank gets SIGTERM once, from us or from a scheduler that signals ev
   for (const Isolation isolation : rank_isolations()) {
     for (const bool by_scheduler : {false, true}) {
       const TempDir folder;
-      const auto ranks = prepare({shell("(trap 'echo child; exit' TERM; echo up; while :; do sleep "
-                                        "0.05; done) & trap 'echo first' TERM; while :; do wait; "
-                                        "done")},
+      const auto ranks = prepare({shell("trap 'echo first' TERM; (trap 'echo child; exit' TERM; "
+                                        "echo up; while :; do sleep 0.05; done) & while :; do "
+                                        "wait; done")},
                                  folder.path(), isolation);
       const RanksOutcome outcome = carry(ranks, [&](const std::string& text) {
         if (text == "up\n" && by_scheduler) {
