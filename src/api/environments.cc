@@ -79,12 +79,12 @@ class Environments::Job final : public env::Watcher {
   void end(Result<Realised> result) {
     {
       std::lock_guard lock(mutex_);
+      is_ = result ? Stand::Is::ready : Stand::Is::failed;
       if (result) {
         realised_ = *std::move(result);
       } else {
         error_ = result.error();
       }
-      is_ = result ? Stand::Is::ready : Stand::Is::failed;
     }
     tell();
   }

@@ -132,6 +132,6 @@ TEST_CASE("a node is shown in the words of either generation and in ours") {
   CHECK(first["runId"] == "calm-finch-1");
   const Table table = node_view(Json::array({node})).table({});
   REQUIRE(table.rows.size() == 1);
-  CHECK(table.rows[0] == std::vector<std::string>{"n1", "starting", "calm-finch-1 calm-finch-2",
+  CHECK(table.rows[0] == std::vector<std::string>{"n1", "", "starting", "calm-finch-1 calm-finch-2",
                                                   "4", "8.0 GB", "1", "its program runs"});
 }

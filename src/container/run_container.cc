@@ -111,11 +111,11 @@ class EngineCarrier {
 };
 
 int remove_later(const EngineAddress& engine, const std::string& mark) {
-  const MonotoneClock clock;
+  MonotoneClock clock;
   const SteadyTime end = clock.steady() + kRemoveMax;
   while (!remove_marked(engine, mark)) {
     if (clock.steady() > end) return 1;
-    std::this_thread::sleep_for(kRemoveEvery);
+    clock.sleep_until(clock.steady() + kRemoveEvery, {});
   }
   return 0;
 }

@@ -183,7 +183,8 @@ TEST_CASE("slots are given to one run each, and their GPUs to nobody else on the
   std::ranges::sort(all);
   CHECK(all == std::vector{0, 1, 2});
   // One that lacks GPUs alone lets by those that want none.
-  CHECK(yard.run("starved").reason == "waits for 1 GPU: 0 free of 3; position 1");
+  CHECK(yard.run("starved").reason ==
+        "waits for 1 node: 0 free of 4 and 1 GPU: 0 free of 3; position 1");
   CHECK(yard.status("plain") == RunStatus::provisioning);
   CHECK(yard.run("last").reason.starts_with("waits for 1 node: 0 free of 4"));
 

@@ -87,7 +87,7 @@ struct Yard {
     spec.resources.cpus = cpus;
     return spec;
   }
-  Run submit(const std::string& id, RunSpec of = spec()) {
+  Run submit(const std::string& id, const RunSpec& of = spec()) {
     auto submitted = control->submit({RunId{id}, of, "ada"});
     REQUIRE_MESSAGE(submitted, (submitted ? "" : submitted.error().message));
     return submitted->run;

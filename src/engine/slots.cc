@@ -25,7 +25,7 @@ std::string slot_name(const std::string& compute, int slot) {
 }  // namespace
 
 Result<std::shared_ptr<Slots>> Slots::make(LocalOptions options, Settings settings) {
-  std::shared_ptr<Slots> slots(new Slots(options, std::move(settings)));
+  std::shared_ptr<Slots> slots(std::unique_ptr<Slots>(new Slots(options, std::move(settings))));
   options.prepare = [self = slots.get()](Assignment& one) { self->prepare(one); };
   TRY_SET(slots->local_, make_local(std::move(options)));
   return slots;

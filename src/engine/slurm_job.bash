@@ -410,15 +410,15 @@ ty_find_ways() {
 
 ty_by_bash() {
   local pid clock
-  ty_talk "$1" "$2" >"$2.status" 2>"$2.why" &
+  ty_talk "$1" "$2" >"$ty_folder/status" 2>"$ty_folder/why" &
   pid=$!
   sleep $ty_answer_max_s &
   clock=$!
   wait -n $pid $clock
   kill $pid $clock 2>/dev/null
   wait $pid $clock 2>/dev/null
-  read -r ty_status <"$2.status"
-  [ -n "$ty_status" ] || ty_why=$(tail -n 1 "$2.why")
+  read -r ty_status <"$ty_folder/status"
+  [ -n "$ty_status" ] || ty_why=$(tail -n 1 "$ty_folder/why")
   ty_why=${ty_why##*: }
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/memory_group.h"
 
 #include <doctest/doctest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,7 +104,7 @@ TEST_CASE("pages that processes share count once where that decides") {
     for (;;) pause();
   }
   const auto sum = [&] { return memory_below(getpid(), INT64_MAX); };
-  while (sum() < static_cast<int64_t>(200 * kMegabyte)) usleep(1000);
+  while (sum() < static_cast<int64_t>(200 * kMegabyte)) poll(nullptr, 0, 1);
   CHECK(memory_below(getpid(), 0) < static_cast<int64_t>(150 * kMegabyte));
   for (const ProcessRow& row : descendants(read_processes(), parent)) kill(row.pid, SIGKILL);
   kill(parent, SIGKILL);

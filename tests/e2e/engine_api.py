@@ -39,6 +39,7 @@ class Plans:
         path.write_text(json.dumps({
             "image": "tiny", "command": list(command), "name": f"test-{os.getpid()}", "mark": "mark-1",
             "note": str(self.folder / "note"),
+            "account": {"uid": os.geteuid(), "gid": os.getegid(), "name": "", "groups": []},
             "engine": {"socket": str(self.engine.socket), "podman": self.engine.name == "podman",
                        "rootless": False, "api": "1.40"}, **more}))
         return path
@@ -164,7 +165,8 @@ class Containers(Plans):
         self.folder.chmod(0o755)
         path = self.plan("sh", "-c", "id -u; id -g; id -G; pwd; echo $GIVEN,$UNSEEN,$ALSO; touch made",
                          folder=str(work), variables=["GIVEN", "MISSING"], arguments=["-e", "ALSO=too"],
-                         binds=[{"source": str(work), "target": str(work), "readOnly": False}])
+                         binds=[{"source": str(work), "target": str(work), "readOnly": False}],
+                         account={"uid": 1234, "gid": 1235, "name": "", "groups": [1236]})
         os.chown(path, 1234, 1235)
         os.chown(self.engine.socket, 0, 1235)
         os.chmod(self.engine.socket, 0o660)

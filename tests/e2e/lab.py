@@ -327,16 +327,10 @@ class TheNodeProgram(YardTest):
 
     def run_in(self, root, host="127.0.0.1", hidden=()):
         """From now on the server's supervisors are trainyard-node in `root`, told of TCP alone."""
-        self.ok("server", "stop")
-        binary = self.scratch / "bin" / "trainyard"
-        binary.parent.mkdir()
-        binary.write_bytes(pathlib.Path(TRAINYARD).read_bytes())
-        binary.chmod(0o755)
-        slurm_lab.run([binary, "server", "start"], env=self.env)
-        # The engine starts what stands where its own binary stood.
-        binary.unlink()
-        binary.write_text(f"#!{sys.executable} -SE\n" + SUPERVISE.format(root=str(root), host=host, hidden=hidden))
-        binary.chmod(0o755)
+        program = next((self.home / "node" / ".program").glob("*/trainyard-node"))
+        program.unlink()
+        program.write_text(f"#!{sys.executable} -SE\n" + SUPERVISE.format(root=str(root), host=host, hidden=hidden))
+        program.chmod(0o755)
 
 
 # By x86-64's numbers: pidfd_send_signal, io_uring_*, the new calls for mounts, pidfd_open, clone3, close_range,

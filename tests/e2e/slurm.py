@@ -188,11 +188,15 @@ class Slurm(LabTest):
         self.assertEqual([a["status"] for a in ended["attempts"]], ["evicted", "exited"])
         self.assertEqual(ended["retries"], 0)
 
+    def test_an_unknown_partition_is_refused_when_the_compute_is_made(self):
+        error = self.refused(2, "compute", "create", "-n", "odd", "--engine", "slurm", "--partition", "nowhere")
+        self.assertIn("nowhere", error)
+
     def test_a_refusal_is_shown_in_slurms_words(self):
-        self.ok("compute", "create", "-n", "odd", "--engine", "slurm", "--partition", "nowhere")
+        self.ok("compute", "create", "-n", "odd", "--engine", "slurm", "--sbatch=--account=nobody", "--sbatch=--nodes=99")
         done = self.run_cli("submit", "--target", "odd", "--", "true")
         self.assertEqual(done.code, 1, done)
-        self.assertIn("partition", self.json("run", "list")[0]["reason"].lower())
+        self.assertRegex(self.json("run", "list")[0]["reason"].lower(), "node|account")
 
     def test_what_waits_in_slurm_says_why(self):
         busy = [self.submit("--target", "lab", "--cpus", 2, "--", *self.holding(n)) for n in range(4)]

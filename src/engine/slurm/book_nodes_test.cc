@@ -120,7 +120,7 @@ TEST_CASE("what no node has is not refused while its nodes are yet to come") {
     std::string nodes;
     for (const char* name : {"n1", "n2", "n3", "n4"}) {
       nodes += std::string(name) + (up ? "|spot*|idle" : "|spot*|down") +
-               "|4|4000|(null)|infinite|none\n";
+               "|4|4000|(null)|infinite|(null)|none\n";
     }
     desk.book.counted(parse_nodes(nodes));
     desk.place("a", 4);
