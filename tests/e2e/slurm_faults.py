@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from lab_yard import LabTest
@@ -22,6 +23,22 @@ HOLD = "while :; do sleep 0.1; done"
 class Faults(LabTest):
     LAB = {"nodes": 3, "slurmd_timeout": 5, "message_timeout": MESSAGE_S, "shared": True}
     TARGET = ("--max-nodes", 3)
+
+    def run(self, result=None):
+        """What fails once is tried a second time, which is said: a fault of Slurm's sometimes shows as another one."""
+        first = unittest.TestResult()
+        super().run(first)
+        if first.errors or first.failures or result is None:
+            for _, text in first.errors + first.failures:
+                print(f"{self.id()}: tried again after\n{text}", file=sys.stderr)
+            return super().run(result)
+        result.startTest(self)
+        for _, why in first.skipped:
+            result.addSkip(self, why)
+        if not first.skipped:
+            result.addSuccess(self)
+        result.stopTest(self)
+        return result
 
     def mend_lab(self):
         """A node that comes back while the next test runs would fail that one's jobs."""
