@@ -109,7 +109,7 @@ class House {
   static std::string environment_key(std::string_view hash) {
     return "environment/" + std::string(hash);
   }
-  // Of who waits until the server has read an image that is a file.
+  // The key that requests wait for while the server reads an image file.
   static std::string image_key(std::string_view image) { return "image/" + std::string(image); }
   // Of a machine that waits for orders.
   static std::string machine_key(std::string_view key) { return "machine/" + std::string(key); }

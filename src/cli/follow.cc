@@ -249,7 +249,7 @@ Result<int> say_end(Context& context, const RunId& id, const Followed& followed)
   // "Canceled: canceled" would say nothing.
   const bool says_more = !state.error.empty() && state.error != "canceled";
   if (says_more) {
-    // Of one rank the last lines are on the screen already.
+    // With one rank, its last lines are on the screen already.
     const size_t shown = followed.ranks == 1 ? state.error.find(kLastLinesHead) : std::string::npos;
     context.say(state.status + ": " + state.error.substr(0, shown));
   }

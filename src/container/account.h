@@ -6,7 +6,7 @@
 
 namespace trainyard::container {
 
-// Whose processes run in a container.
+// The account that a container's processes run as.
 struct Account {
   unsigned uid = 0;
   unsigned gid = 0;

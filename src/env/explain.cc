@@ -10,7 +10,7 @@
 namespace trainyard::env {
 namespace {
 
-// Of a build that prints at length: what failed is in its first line, why in its last ones.
+// Shortens the output of a build: its first line says what failed, its last lines why.
 constexpr size_t kHeadMax = 300;
 constexpr size_t kTailMax = 900;
 constexpr size_t kLinesShown = 20;  // Of one that does not say where its error begins.

@@ -288,7 +288,7 @@ class UvInstall {
     return stage;
   }
 
-  // Of code that is uv's alone.
+  // Runs uv where no code of packages runs.
   Status run_with_cache(std::vector<std::string> words, const fs::path& folder,
                         const fs::path& cache, Watcher& watcher, const IsLogged& is_logged,
                         const OnTick& on_tick = {}) const {

@@ -28,7 +28,7 @@ class MemoryGroup {
   MemoryGroup& operator=(MemoryGroup&&) = delete;
   ~MemoryGroup();
 
-  // The kernel has ended a process of it for want of memory.
+  // Whether the kernel killed one of its processes because the limit was reached.
   bool ran_out() const;
 
  private:

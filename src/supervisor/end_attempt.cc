@@ -39,7 +39,8 @@ std::string note_of_failure(const Context& context) {
   return note;
 }
 
-// Of a run that ended by itself: a canceled one's half-written files are not missed.
+// The warning about files that were not kept. Only for runs that ended by themselves: a canceled
+// run's half-written files are not missed.
 std::string unkept_files(const Context& context, const AttemptEnd& end) {
   const bool by_itself = end.cause == EndCause::exited && !context.facts.exits.empty();
   if (!by_itself || !context.files_before || !context.assignment.spec.keep_outputs) return {};
